@@ -39,6 +39,7 @@ from slackwater.agent.objects_checkpoint import ObjectsCheckpoint
 from slackwater.agent.program import (
     Agent,
 )
+from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.contract.kubernetes_pod import MIRROR, read_pod
 from slackwater.contract.mirror_pod import assign_cgroups
 from slackwater.execution import ledger as ledger_module
@@ -60,8 +61,10 @@ from slackwater.runtime.loop import monotonic_now
 from tests.unit.agent.test_program import ON, Bench
 from tests.unit.execution.fake_systemd import FakeSystemd
 from tests.unit.execution.plain_kernel import PlainKernel
+from tests.unit.packaging.rights import granted, without_user
 from tests.unit.runtime.slow_clients import Slow, SlowClients
 from tools.console import say
+from tools.manifests import built_helm, render
 
 ROOT = Path(__file__).resolve().parent.parent
 UNITS = 20
@@ -84,7 +87,6 @@ class Figure(msgspec.Struct, frozen=True):
 
 #: What is not measured here, and why.
 ELSEWHERE = {
-    "rights without a user": "needs the API server; defect 12",
     "left after plain uninstall": "needs a node; defect 14",
     "RSS with 250 pods of 1.4 MB each": "defect 9",
     "evictions per cool-down with lost answers": "tests/unit/rebalancer/test_rotation.py, defect 4",
@@ -336,6 +338,24 @@ def oom_score(_folder: Path) -> Figure:
     return Figure("OOM score of the agent -997, no class for tenants", "both", told, held)
 
 
+def unused_rights(_folder: Path) -> Figure:
+    """Of the chart with all of its programs; a rebalancer evicts, or deletes."""
+    helm = os.environ.get("HELM") or built_helm()
+    everything = (
+        "rebalancer.enabled=true",
+        "rebalancer.mode=deployment",
+        "rebalancer.clusterWide=true",
+        "agent.volcanoNamespace=volcano-system",
+    )
+    found: list[dict[str, Any]] = []
+    for removal in ("false", "true"):
+        given = render(helm, NAMESPACE, *everything, f"rebalancer.allowDelete={removal}")
+        found += [each for each in yaml.safe_load_all(given) if each]
+    unused, every = without_user(found), granted(found)
+    told = f"{len(unused)} of {len(every)}"
+    return Figure("rights without a user", "0", told, not unused)
+
+
 FIGURES: tuple[Callable[[Path], Figure], ...] = (
     tenants_moved,
     late_systemd,
@@ -346,6 +366,7 @@ FIGURES: tuple[Callable[[Path], Figure], ...] = (
     slow_clients,
     settings_deleted,
     oom_score,
+    unused_rights,
 )
 
 

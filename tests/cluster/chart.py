@@ -3,6 +3,7 @@
 Owns what the tests of the chart and of its rights share.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ import yaml
 
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import manifests
-from slackwater.contract.resources import EVENTS, NODES, ObjectSelector, Resource
+from slackwater.contract.kubernetes_pod import MIRROR
+from slackwater.contract.resources import EVENTS, NODES, PODS, ObjectSelector, Resource
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
@@ -45,11 +47,12 @@ def of_kind(found: list[dict[str, Any]], kind: str, name: str = "") -> dict[str,
 
 
 @contextmanager
-def with_rights(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """A control plane with Slackwater's objects, two nodes, a pod on each, and our own pods."""
+def with_rights(plane: ControlPlane, given: str = "") -> Iterator[ControlPlane]:
+    """A control plane with Slackwater's objects (those, or the plain manifests), two nodes, a pod
+    on each, and our own pods."""
     try:
         plane.open()
-        plane.kubectl("apply", "--server-side", "-f", "-", given=manifests())
+        plane.kubectl("apply", "--server-side", "-f", "-", given=given or manifests())
         plane.kubectl("create", "namespace", WORK)
         plane.kubectl("create", "secret", "generic", "hidden", "-n", NAMESPACE)
         plane.kubectl("create", "configmap", "others", "-n", NAMESPACE)
@@ -68,7 +71,45 @@ def with_rights(plane: ControlPlane) -> Iterator[ControlPlane]:
 def _has_accounts(plane: ControlPlane) -> bool:
     found = plane.get("serviceaccounts", "-A")["items"]
     names = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in found}
-    return {(WORK, "default"), (NAMESPACE, AGENT), (NAMESPACE, MANAGER)} <= names
+    wanted = {(WORK, "default"), ("kube-system", "default")}
+    return wanted | {(NAMESPACE, AGENT), (NAMESPACE, MANAGER)} <= names
+
+
+#: Pods that none of our programs may remove, and what they are called.
+SPARED = {"critical": "critical", "mirror": "static", "daemon": "a DaemonSet's"}
+
+
+def make_spared_pods(plane: ControlPlane) -> None:
+    """On the agent's node, and one more in kube-system."""
+    critical = pod("critical", WORK, OWN)
+    critical["spec"]["priorityClassName"] = "system-node-critical"
+    mirror = pod("mirror", WORK, OWN)
+    mirror["metadata"]["annotations"] = {MIRROR: "f" * 32}
+    del mirror["spec"]["serviceAccountName"]  # which a static pod cannot have
+    plane.create(daemon_set("daemons"), critical, mirror, pod("system", "kube-system", OWN))
+    daemon = pod("daemon", WORK, OWN)
+    uid = plane.get("daemonset", "daemons", "-n", WORK)["metadata"]["uid"]
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "daemons", "uid": uid}
+    daemon["metadata"]["ownerReferences"] = [owner]
+    plane.create(daemon)
+
+
+def daemon_set(name: str) -> dict[str, Any]:
+    """It makes no pods: no node has its label."""
+    labels = {"app": name}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "nodeSelector": {"example.com/nowhere": "yes"},
+            "containers": [{"name": "main", "image": "nothing"}],
+        },
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": WORK},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 def node(name: str) -> dict[str, Any]:
@@ -97,7 +138,9 @@ def pod(name: str, namespace: str, on: str, account: str = "default") -> dict[st
     }
 
 
-def event(kind: str, name: str, namespace: str, host: str) -> dict[str, Any]:
+def event(
+    kind: str, name: str, namespace: str, host: str, component: str = AGENT
+) -> dict[str, Any]:
     about = "" if kind == "Node" else namespace
     return {
         "apiVersion": "v1",
@@ -107,7 +150,9 @@ def event(kind: str, name: str, namespace: str, host: str) -> dict[str, Any]:
         "reason": "NodeCPUThrottle",
         "type": "Normal",
         "message": "a test",
-        "source": {"component": AGENT, "host": host},
+        "source": {"component": component, "host": host},
+        "reportingComponent": component,
+        "reportingInstance": host,
     }
 
 
@@ -154,16 +199,33 @@ def make(resource: Resource, body: dict[str, Any]) -> Ask:
     return lambda who: who.create(resource, body, namespace)
 
 
-def make_event(kind: str, name: str, namespace: str = "default", host: str = "") -> Ask:
-    return make(EVENTS, event(kind, name, namespace, host))
+def make_event(
+    kind: str,
+    name: str,
+    namespace: str = "default",
+    *,
+    host: str = OWN,
+    component: str = AGENT,
+) -> Ask:
+    return make(EVENTS, event(kind, name, namespace, host, component))
 
 
-def evict(namespace: str, name: str) -> Ask:
-    return lambda who: who.evict(namespace, name)
+def evict(namespace: str, name: str, uid: str = "") -> Ask:
+    """By that uid, or by the pod's own."""
+    return lambda who: who.evict(namespace, name, uid=uid or _uid_of(who, namespace, name))
 
 
 def try_evicting(namespace: str, name: str) -> Ask:
-    return lambda who: who.evict(namespace, name, dry_run=True)
+    return lambda who: who.evict(namespace, name, uid=_uid_of(who, namespace, name), dry_run=True)
+
+
+def delete_pod(namespace: str, name: str) -> Ask:
+    """By its own uid."""
+    return lambda who: who.delete(PODS, name, namespace, uid=_uid_of(who, namespace, name))
+
+
+def _uid_of(who: Client, namespace: str, name: str) -> str:
+    return str(json.loads(who.get(PODS, name, namespace))["metadata"]["uid"])
 
 
 def delete(resource: Resource, name: str, namespace: str = "") -> Ask:

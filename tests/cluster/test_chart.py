@@ -21,6 +21,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "defaults": (),
     "everything on": (
         "rebalancer.enabled=true",
+        "rebalancer.clusterWide=true",
         "serviceMonitor.enabled=true",
         "prometheusRule.enabled=true",
         "agent.volcanoNamespace=volcano-system",
@@ -40,12 +41,17 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "agent.capabilities=null",
         "agent.tolerations=null",
     ),
-    "a rebalancer": ("rebalancer.enabled=true", "agent.volcanoNamespace=default"),
+    "a rebalancer": (
+        "rebalancer.enabled=true",
+        "rebalancer.clusterWide=true",
+        "agent.volcanoNamespace=default",
+    ),
     "a resident rebalancer": (
         "rebalancer.enabled=true",
         "rebalancer.mode=deployment",
         "rebalancer.namespaces={default}",
         "rebalancer.settings.removal=delete",
+        "rebalancer.allowDelete=true",
         "rebalancer.settings.workloads[0].name=web",
         "rebalancer.extraVolumes[0].name=secrets",
         "rebalancer.extraVolumes[0].emptyDir.medium=Memory",
@@ -97,6 +103,16 @@ def test_the_packaged_manifests_are_the_charts(helm: str) -> None:
     """Else: .venv/bin/python -m tools.manifests."""
     for path, text in wanted(helm).items():
         assert path.read_text() == text
+
+
+@pytest.mark.parametrize(("mode", "held"), [("own", True), ("takeOver", False)])
+def test_a_topology_may_be_taken_over_where_the_values_say_so(
+    helm: str, mode: str, held: bool
+) -> None:
+    found = documents(render(helm, "there", f"agent.settings.agent.topologyReport={mode}"))
+    policy = of_kind(found, "ValidatingAdmissionPolicy", "slackwater-agent-topology")
+    said = [each.get("message", "") for each in policy["spec"]["validations"]]
+    assert any("take over" in each for each in said) is held
 
 
 def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) -> None:

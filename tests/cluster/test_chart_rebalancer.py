@@ -9,7 +9,8 @@ import yaml
 from slackwater.model.problem import Problem
 from slackwater.settings.rebalancer_document import read_file
 from tests.cluster.chart import AGENT, REBALANCER, documents, of_kind
-from tools.manifests import render
+from tests.unit.packaging.rights import USERS, granted, without_user
+from tools.manifests import ManifestsError, render
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,8 @@ def helm(programs: dict[str, Path]) -> str:
 
 
 def rebalancer(helm: str, *values: str) -> list[dict[str, Any]]:
-    return documents(render(helm, "there", "rebalancer.enabled=true", *values))
+    where = () if "namespaces" in " ".join(values) else ("rebalancer.namespaces={shop}",)
+    return documents(render(helm, "there", "rebalancer.enabled=true", *where, *values))
 
 
 def test_settings_reach_the_rebalancers_file(helm: str) -> None:
@@ -76,7 +78,12 @@ def test_a_resident_rebalancer_listens_where_it_is_scraped(helm: str) -> None:
     [
         ((), "pods/eviction", ["create"]),
         (("rebalancer.settings.removal=evict",), "pods/eviction", ["create"]),
-        (("rebalancer.settings.removal=delete",), "pods", ["delete"]),
+        (("rebalancer.allowDelete=true",), "pods", ["delete"]),
+        (
+            ("rebalancer.settings.removal=delete", "rebalancer.allowDelete=true"),
+            "pods",
+            ["delete"],
+        ),
     ],
 )
 def test_it_may_evict_or_delete_and_not_both(
@@ -89,14 +96,84 @@ def test_it_may_evict_or_delete_and_not_both(
     assert given == {"get", "list", "patch", *verbs}
 
 
-def test_it_is_bound_where_it_works(helm: str) -> None:
-    everywhere = rebalancer(helm)
-    of_kind(everywhere, "ClusterRoleBinding", REBALANCER)
-    found = rebalancer(helm, "rebalancer.namespaces={shop,bank}")
-    bound = [each for each in found if each["kind"].endswith("Binding")]
-    ours = [each for each in bound if each["metadata"]["name"] == REBALANCER]
-    places = {each["metadata"].get("namespace") for each in ours if "roleRef" in each}
-    assert places == {"shop", "bank"}
+def places(found: list[dict[str, Any]]) -> set[str]:
+    """Where the rebalancer's rights hold: namespaces, or "*" for all."""
+    bound = [each for each in found if each.get("roleRef", {}).get("name") == REBALANCER]
+    return {each["metadata"].get("namespace", "*") for each in bound}
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        (("rebalancer.namespaces={shop,bank}",), {"shop", "bank"}),
+        (("rebalancer.clusterWide=true",), {"*"}),
+        (("rebalancer.settings.defaults.namespace=shop",), {"shop"}),
+        (("rebalancer.settings.workloads[0].name=web",), {"default"}),
+        (
+            (
+                "rebalancer.settings.defaults.namespace=shop",
+                "rebalancer.settings.workloads[0].name=web",
+                "rebalancer.settings.workloads[1].name=ledger",
+                "rebalancer.settings.workloads[1].namespace=bank",
+            ),
+            {"shop", "bank"},
+        ),
+        (
+            ("rebalancer.namespaces={bank}", "rebalancer.settings.defaults.namespace=shop"),
+            {"bank"},
+        ),
+    ],
+)
+def test_it_is_bound_where_it_works(helm: str, values: tuple[str, ...], where: set[str]) -> None:
+    found = documents(render(helm, "there", "rebalancer.enabled=true", *values))
+    assert places(found) == where
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ((), "say where it may work, or rebalancer.clusterWide=true"),
+        (("rebalancer.namespaces={kube-system}",), "rebalancer.namespaces has kube-system"),
+        (("rebalancer.settings.defaults.namespace=kube-system",), "has kube-system"),
+        (("rebalancer.namespaces={shop}", "rebalancer.clusterWide=true"), "choose one"),
+        (
+            ("rebalancer.namespaces={shop}", "rebalancer.settings.removal=delete"),
+            "that needs rebalancer.allowDelete=true as well",
+        ),
+        (
+            (
+                "rebalancer.namespaces={shop}",
+                "rebalancer.settings.removal=evict",
+                "rebalancer.allowDelete=true",
+            ),
+            "with it pods may be deleted and not evicted",
+        ),
+    ],
+)
+def test_too_much_or_nothing_is_refused(helm: str, values: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(ManifestsError) as refused:
+        render(helm, "there", "rebalancer.enabled=true", *values)
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("values", [(), ("rebalancer.allowDelete=true",)])
+@pytest.mark.parametrize("mode", ["cronjob", "deployment"])
+def test_every_right_has_a_user(helm: str, mode: str, values: tuple[str, ...]) -> None:
+    everything = (f"rebalancer.mode={mode}", "agent.volcanoNamespace=volcano-system", *values)
+    assert without_user(rebalancer(helm, *everything)) == set()
+
+
+def test_every_row_is_about_a_right_that_is_granted(helm: str) -> None:
+    evicts, deletes = (
+        rebalancer(
+            helm,
+            "rebalancer.mode=deployment",
+            "agent.volcanoNamespace=volcano-system",
+            f"rebalancer.allowDelete={may}",
+        )
+        for may in ("false", "true")
+    )
+    assert granted(evicts) | granted(deletes) == USERS.keys()
 
 
 def test_it_reaches_names_and_what_it_reads(helm: str) -> None:

@@ -6,20 +6,19 @@ node-a, as the kubelet's are, and our own client asks.
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     COLOCATION_CONFIGURATIONS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     ENSURANCE_METRICS,
+    EVENTS,
     LEASES,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
@@ -32,6 +31,17 @@ from slackwater.contract.resources import (
     Resource,
 )
 from slackwater.kube.client import Client
+from tests.cluster.agent_rights import (
+    OURS,
+    SECOND,
+    THEIRS,
+    condition,
+    offered,
+    taint_by_others,
+    tainted,
+    topology,
+    with_agent_rights,
+)
 from tests.cluster.chart import (
     AGENT,
     CANNOT,
@@ -40,9 +50,11 @@ from tests.cluster.chart import (
     OWN,
     REPORT,
     SECRETS,
+    SPARED,
     WORK,
     Ask,
     delete,
+    event,
     evict,
     make,
     make_event,
@@ -54,7 +66,6 @@ from tests.cluster.chart import (
     see,
     token_client,
     try_evicting,
-    with_rights,
 )
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import wait_for
@@ -64,35 +75,16 @@ POLICIES = Resource(
 )
 
 
-def condition(kind: str) -> dict[str, object]:
-    told = {"type": kind, "status": "True", "reason": "Test", "message": "a test"}
-    return {"status": {"conditions": [told]}}
+@pytest.fixture(scope="module")
+def plane(programs: dict[str, Path], make_folder: Callable[[], Path]) -> Iterator[ControlPlane]:
+    with with_agent_rights(ControlPlane(make_folder(), programs)) as made:
+        yield made
 
 
-def status(**fields: object) -> dict[str, object]:
-    return {"status": fields}
-
-
-def offered(amounts: dict[str, Any]) -> dict[str, object]:
-    """As the agent writes them: both lists in one request."""
-    return status(capacity=amounts, allocatable=amounts)
-
-
-#: Of others, on the agent's node.
-THEIRS = {"key": "a", "value": "x", "effect": "NoExecute"}
-SECOND = {"key": "a", "value": "y", "effect": "NoSchedule"}
-OURS = {"key": "interference.crane.io", "effect": "PreferNoSchedule"}
-
-
-def topology(name: str, managed_by: str = "Slackwater", **metadata: object) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/managed-by": managed_by}
-    return {
-        "apiVersion": NODE_TOPOLOGIES.api_version,
-        "kind": NODE_TOPOLOGIES.kind,
-        "metadata": {"name": name, "labels": labels, **metadata},
-        "topologyPolicies": ["None"],
-        "zones": [],
-    }
+def event_elsewhere() -> dict[str, Any]:
+    """About the agent's node, in a namespace where the node is not."""
+    made = event("Node", OWN, WORK, OWN)
+    return made | {"involvedObject": {"kind": "Node", "name": OWN, "namespace": WORK}}
 
 
 def keep_topology(who: Client) -> None:
@@ -101,45 +93,6 @@ def keep_topology(who: Client) -> None:
     there = json.loads(who.get(NODE_TOPOLOGIES, OWN))
     who.replace(NODE_TOPOLOGIES, OWN, there | {"topologyPolicies": ["BestEffort"]})
     who.delete(NODE_TOPOLOGIES, OWN, uid=there["metadata"]["uid"])
-
-
-def tainted(*taints: dict[str, str], name: str = OWN) -> Ask:
-    """The whole list, as it can only be replaced."""
-    return patch(NODES, name, spec={"taints": list(taints) or None})
-
-
-def taint_by_others(plane: ControlPlane) -> None:
-    body = json.dumps({"spec": {"taints": [THEIRS, SECOND]}})
-    plane.kubectl("patch", "node", OWN, "--type=merge", "-p", body)
-
-
-@pytest.fixture(scope="module")
-def plane(programs: dict[str, Path], make_folder: Callable[[], Path]) -> Iterator[ControlPlane]:
-    with with_rights(ControlPlane(make_folder(), programs)) as made:
-        _wait_for_the_policies(pod_client(made, AGENT, "agent"))
-        critical = pod("critical", WORK, OWN)
-        critical["spec"]["priorityClassName"] = "system-node-critical"
-        mirror = pod("mirror", WORK, OWN)
-        mirror["metadata"]["annotations"] = {MIRROR: "f" * 32}
-        del mirror["spec"]["serviceAccountName"]  # which a static pod cannot have
-        made.create(critical, mirror, topology("koordinators", "Koordinator"))
-        yield made
-
-
-def _wait_for_the_policies(agent: Client) -> None:
-    """The API server learns of a policy a moment after it was made."""
-    asked = (
-        patch_status(OTHER, **REPORT),
-        try_evicting(WORK, f"on-{OTHER}"),
-        make_event("Node", OTHER),
-        make(NODE_TOPOLOGIES, topology(OTHER)),
-    )
-    for ask in asked:
-        wait_for("a policy to hold", partial(_is_held, agent, ask))
-
-
-def _is_held(agent: Client, ask: Ask) -> bool:
-    return "this agent" in refusal(agent, ask)
 
 
 @pytest.fixture(scope="module")
@@ -151,9 +104,6 @@ def agent(plane: ControlPlane) -> Client:
 def nowhere(plane: ControlPlane) -> Client:
     """The agent's account, by a token that was made for no pod."""
     return token_client(plane, "nowhere", AGENT)
-
-
-# --- the agent: what it needs
 
 
 AGENT_MAY: dict[str, Ask] = {
@@ -188,6 +138,7 @@ AGENT_MAY: dict[str, Ask] = {
     "keep the topology of its node": keep_topology,
     "see the topology of its node": see(NODE_TOPOLOGIES, name=OWN),
     "read its node": lambda who: who.get(NODES, OWN),
+    "count its event on": patch(EVENTS, "own", WORK, count=2, message="again"),
     "read a pod": lambda who: who.get(PODS, f"on-{OWN}", WORK),
     "see actions": see(AVOIDANCE_ACTIONS),
     "see rules": see(NODE_QOS),
@@ -195,7 +146,8 @@ AGENT_MAY: dict[str, Ask] = {
     "see which pods may be acted on": see(POD_QOS),
     "see metrics of one's own": see(ENSURANCE_METRICS),
     "tell an event about its node": make_event("Node", OWN),
-    "tell an event about a pod": make_event("Pod", f"on-{OWN}", WORK, OWN),
+    "tell an event about a pod": make_event("Pod", f"on-{OWN}", WORK),
+    "tell an event about Volcano's settings": make_event("ColocationConfiguration", "any"),
     "tell an event about its settings": make_event("ConfigMap", AGENT, NAMESPACE),
     "evict a pod of its node": try_evicting(WORK, f"on-{OWN}"),
 }
@@ -232,90 +184,9 @@ def test_a_kind_that_is_not_there_is_not_forbidden(plane: ControlPlane, agent: C
     assert "404 NotFound" in refusal(agent, see(COLOCATION_CONFIGURATIONS))
 
 
-# --- the agent: what it may not
-
-
-ANOTHER = f"this agent runs on node '{OWN}' and may not change node '{OTHER}'"
-CONDITIONS_ONLY = "of a Node's status an agent may change conditions and extended resources only"
-RESOURCES_ONLY = "of a Node's resources an agent may change gocrane.io/cpu, gocrane.io/memory"
-OURS_ONLY = "an agent may change the conditions SlackwaterActing and interference-identified only"
-TAINT_ONLY = "an agent may change the taint interference.crane.io only"
-SPEC_ONLY = "of a Node's spec an agent may change one taint only"
-BAD_TAINT = "has no value and the effect PreferNoSchedule or NoSchedule"
-ADDRESS = {"type": "InternalIP", "address": "192.0.2.1"}
-
 OWNED_BY_A_POD = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}
 
 AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
-    "report on another node": (patch_status(OTHER, **REPORT), ANOTHER),
-    "set another node's condition": (
-        patch_status(OTHER, **condition("SlackwaterActing")),
-        ANOTHER,
-    ),
-    "identify interference on another node": (
-        patch_status(OTHER, **condition("interference-identified")),
-        ANOTHER,
-    ),
-    "taint another node": (tainted(OURS, name=OTHER), ANOTHER),
-    "add another taint": (tainted(THEIRS, OURS, {"key": "b", "effect": "NoSchedule"}), TAINT_ONLY),
-    "change another taint": (tainted(THEIRS | {"effect": "NoSchedule"}), TAINT_ONLY),
-    "remove another taint": (tainted(SECOND, OURS), TAINT_ONLY),
-    "remove every taint": (tainted(), TAINT_ONLY),
-    "reorder other taints": (tainted(SECOND, THEIRS), TAINT_ONLY),
-    "delete the node's pods by its taint": (
-        tainted(THEIRS, SECOND, OURS | {"effect": "NoExecute"}),
-        BAD_TAINT,
-    ),
-    "give its taint a value": (tainted(THEIRS, SECOND, OURS | {"value": "x"}), BAD_TAINT),
-    "label another node": (patch(NODES, OTHER, metadata={"labels": {"a": "b"}}), ANOTHER),
-    "label its own node by its spec": (
-        patch(NODES, OWN, metadata={"labels": {"a": "b"}}),
-        "an agent may not change a Node's labels, finalizers or owners",
-    ),
-    "give its node an address range": (
-        patch(NODES, OWN, spec={"podCIDR": "192.0.2.0/24"}),
-        SPEC_ONLY,
-    ),
-    "delete another node": (delete(NODES, OTHER), CANNOT.format("delete")),
-    "delete its own node": (delete(NODES, OWN), CANNOT.format("delete")),
-    "write a stranger's annotation": (
-        patch_status(OWN, metadata={"annotations": {"example.com/a": "b"}}),
-        "an agent may change annotations slackwater.io/... only",
-    ),
-    "remove a stranger's annotation": (
-        patch_status(OWN, metadata={"annotations": {"example.com/there": None}}),
-        "an agent may change annotations slackwater.io/... only",
-    ),
-    "label its own node": (
-        patch_status(OWN, metadata={"labels": {"a": "b"}}),
-        "an agent may not change a Node's labels, finalizers or owners",
-    ),
-    "keep its own node from going": (
-        patch_status(OWN, metadata={"finalizers": ["example.com/stay"]}),
-        "an agent may not change a Node's labels, finalizers or owners",
-    ),
-    "say that its node is ready": (patch_status(OWN, **condition("Ready")), OURS_ONLY),
-    "change its node's capacity": (
-        patch_status(OWN, **status(capacity={"cpu": "400"})),
-        RESOURCES_ONLY,
-    ),
-    "change what may be allocated": (
-        patch_status(OWN, **status(allocatable={"cpu": "400"})),
-        RESOURCES_ONLY,
-    ),
-    "remove its node's CPU": (
-        patch_status(OWN, **status(allocatable={"cpu": None})),
-        RESOURCES_ONLY,
-    ),
-    "offer another extended resource": (
-        patch_status(OWN, **offered({"nvidia.com/gpu": "8"})),
-        RESOURCES_ONLY,
-    ),
-    "offer CPU beside a larger machine": (
-        patch_status(OWN, **offered({"gocrane.io/cpu": "3", "cpu": "400"})),
-        RESOURCES_ONLY,
-    ),
-    "offer CPU on another node": (patch_status(OTHER, **offered({"gocrane.io/cpu": "3"})), ANOTHER),
     "make another node's topology": (
         make(NODE_TOPOLOGIES, topology(OTHER)),
         f"this agent runs on node '{OWN}' and may not change the topology of node '{OTHER}'",
@@ -336,10 +207,21 @@ AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
         make(NODE_TOPOLOGIES, topology(OWN, ownerReferences=[OWNED_BY_A_POD])),
         "the topology of a node may be owned by that Node only",
     ),
-    "move its node": (patch_status(OWN, **status(addresses=[ADDRESS])), CONDITIONS_ONLY),
-    "cordon its own node": (patch(NODES, OWN, spec={"unschedulable": True}), SPEC_ONLY),
-    "evict a critical pod of its node": (evict(WORK, "critical"), "which is critical or static"),
-    "evict a static pod's copy": (evict(WORK, "mirror"), "which is critical or static"),
+    **{
+        f"evict a pod of its node that is {why}": (
+            evict(WORK, name),
+            f"an agent may not evict pod '{name}', which is {why}",
+        )
+        for name, why in SPARED.items()
+    },
+    "evict in kube-system": (
+        evict("kube-system", "system"),
+        "an agent may evict nothing in kube-system",
+    ),
+    "evict without a uid": (
+        lambda who: who.evict(WORK, f"on-{OWN}"),
+        "an agent may evict a pod by its uid only (deleteOptions.preconditions.uid)",
+    ),
     "evict a pod of another node": (
         evict(WORK, f"on-{OTHER}"),
         f"this agent runs on node '{OWN}' and may not evict pod 'on-{OTHER}' of node '{OTHER}'",
@@ -371,15 +253,58 @@ AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
         f"may not tell events about Node '{OTHER}'",
     ),
     "tell an event in another node's name": (
-        make_event("Pod", f"on-{OTHER}", WORK, OTHER),
-        f"may not tell events about Pod 'on-{OTHER}' in the name of '{OTHER}'",
+        make_event("Pod", f"on-{OTHER}", WORK, host=OTHER),
+        f"may not tell events in the name of '{OTHER}'",
+    ),
+    "tell an event in the kubelet's name": (
+        make_event("Pod", f"on-{OWN}", WORK, component="kubelet"),
+        f"{AGENT} may not tell events in the name of 'kubelet'",
+    ),
+    "tell an event about its node where nobody looks": (
+        make(EVENTS, event_elsewhere()),
+        f"may not tell events about Node '{OWN}' in namespace '{WORK}'",
+    ),
+    "tell an event about its settings elsewhere": (
+        make_event("ConfigMap", AGENT, WORK),
+        f"may not tell events about ConfigMap '{AGENT}' in namespace '{WORK}'",
+    ),
+    "change another component's event": (
+        patch(EVENTS, "kubelets", WORK, message="nothing happened"),
+        f"{AGENT} may not tell events in the name of 'kubelet'",
+    ),
+    "take over another component's event": (
+        patch(
+            EVENTS,
+            "kubelets",
+            WORK,
+            source={"component": AGENT, "host": OWN},
+            reportingComponent=AGENT,
+            reportingInstance=OWN,
+        ),
+        f"of an event {AGENT} may change its own count, lastTimestamp and message only",
+    ),
+    "change another agent's event": (
+        patch(EVENTS, "others", WORK, message="nothing happened"),
+        f"may not tell events in the name of '{OTHER}'",
+    ),
+    "take over another agent's event": (
+        patch(EVENTS, "others", WORK, source={"host": OWN}, reportingInstance=OWN),
+        f"of an event {AGENT} may change its own count, lastTimestamp and message only",
+    ),
+    "change what its event is about": (
+        patch(EVENTS, "own", WORK, involvedObject={"name": f"on-{OTHER}"}),
+        f"of an event {AGENT} may change its own count, lastTimestamp and message only",
+    ),
+    "label its event": (
+        patch(EVENTS, "own", WORK, metadata={"labels": {"a": "b"}}),
+        f"of an event {AGENT} may not change the metadata",
     ),
     "tell an event about others' configuration": (
-        make_event("ConfigMap", "others", NAMESPACE, OWN),
+        make_event("ConfigMap", "others", NAMESPACE),
         "may not tell events about ConfigMap 'others'",
     ),
     "tell an event about a service": (
-        make_event("Service", AGENT, NAMESPACE, OWN),
+        make_event("Service", AGENT, NAMESPACE),
         f"may not tell events about Service '{AGENT}'",
     ),
     "stop the manager": (
@@ -403,43 +328,28 @@ AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
 
 @pytest.mark.parametrize("what", AGENT_MAY_NOT)
 def test_the_agent_may_not(plane: ControlPlane, agent: Client, what: str) -> None:
-    plane.kubectl("annotate", "node", OWN, "example.com/there=yes", "--overwrite")
-    taint_by_others(plane)
     ask, sentence = AGENT_MAY_NOT[what]
     assert sentence in refusal(agent, ask)
 
 
-#: Every other field of a Node's status, with a value that the API server would take.
-STATUS_FIELDS: dict[str, object] = {
-    "phase": "Terminated",
-    "daemonEndpoints": {"kubeletEndpoint": {"Port": 1}},
-    "nodeInfo": {"machineID": "another"},
-    "images": [{"names": ["example.com/a:1"], "sizeBytes": 1}],
-    "volumesInUse": ["example.com/volume"],
-    "volumesAttached": [{"name": "example.com/volume", "devicePath": ""}],
-    "runtimeHandlers": [{"name": "another", "features": {"userNamespaces": True}}],
-    "features": {"supplementalGroupsPolicy": True},
-}
+def test_the_agent_may_not_take_over_a_topology(plane: ControlPlane, agent: Client) -> None:
+    """Unless the chart's settings say takeOver."""
+    plane.create(topology(OWN, "Koordinator"))
 
+    def take_over(who: Client) -> None:
+        there = json.loads(who.get(NODE_TOPOLOGIES, OWN))
+        labels = {"app.kubernetes.io/managed-by": "Slackwater"}
+        there["metadata"]["labels"] = labels
+        who.replace(NODE_TOPOLOGIES, OWN, there)
 
-@pytest.mark.parametrize("field", STATUS_FIELDS)
-def test_of_its_nodes_status_the_agent_may_not_change(
-    plane: ControlPlane, agent: Client, field: str
-) -> None:
-    ask = patch_status(OWN, **status(**{field: STATUS_FIELDS[field]}))
-    assert CONDITIONS_ONLY in refusal(agent, ask)
-
-
-def test_the_agent_may_not_remove_a_strangers_condition(plane: ControlPlane, agent: Client) -> None:
-    ready = '{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}'
-    plane.kubectl("patch", "node", OWN, "--subresource=status", "-p", ready)
-    gone = {"$patch": "delete", "type": "Ready"}
-    assert OURS_ONLY in refusal(agent, patch_status(OWN, **status(conditions=[gone])))
+    said = refusal(agent, take_over)
+    plane.kubectl("delete", "noderesourcetopologies.topology.node.k8s.io", OWN)
+    assert "an agent may take over another program's topology only where" in said
 
 
 WITHOUT_A_NODE: dict[str, tuple[Ask, str]] = {
     "report": (patch_status(OWN, **REPORT), "this agent runs on node ''"),
-    "evict": (evict(WORK, f"on-{OWN}"), "names no node, so it may evict nothing"),
+    "evict": (evict(WORK, f"on-{OWN}"), "this agent runs on node ''"),
     "tell an event": (make_event("Node", OWN), "this agent runs on node ''"),
 }
 

@@ -1,5 +1,6 @@
 """What the manager's own token may do, and what the API server refuses: a row for each."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,15 +28,18 @@ from slackwater.contract.resources import (
 )
 from slackwater.kube.client import Client
 from tests.cluster.chart import (
+    AGENT,
     CANNOT,
     MANAGER,
     OWN,
+    REBALANCER,
     REPORT,
     SECRETS,
     WORK,
     Ask,
     delete,
     evict,
+    make,
     make_event,
     patch,
     patch_status,
@@ -109,9 +113,9 @@ def test_the_manager_may_tell_a_status(
 
 def test_the_manager_may_lead_and_tell_events(plane: ControlPlane, manager: Client) -> None:
     manager.create(LEASES, LEASE, NAMESPACE)
-    manager.get(LEASES, MANAGER, NAMESPACE)
-    assert refusal(manager, patch(LEASES, MANAGER, NAMESPACE, spec={})) == ""
-    assert refusal(manager, make_event("AvoidanceAction", "calm")) == ""
+    lease = json.loads(manager.get(LEASES, MANAGER, NAMESPACE))
+    manager.replace(LEASES, MANAGER, lease, namespace=NAMESPACE)
+    assert refusal(manager, make_event("AvoidanceAction", "calm", component=MANAGER)) == ""
 
 
 def annotate(annotations: dict[str, str | None]) -> Ask:
@@ -176,7 +180,30 @@ MANAGER_MAY_NOT: dict[str, tuple[Ask, str]] = {
         patch(MUTATING_WEBHOOKS, "others", webhooks=[]),
         CANNOT.format("patch"),
     ),
-    "evict": (evict(WORK, f"on-{OWN}"), CANNOT.format("create")),
+    "evict": (evict(WORK, f"on-{OWN}", "any"), CANNOT.format("create")),
+    "tell an event as an agent": (
+        make_event("Node", OWN),
+        f"{MANAGER} may not tell events in the name of '{AGENT}'",
+    ),
+    "make another program's lease": (
+        make(LEASES, {**LEASE, "metadata": {"name": REBALANCER, "namespace": NAMESPACE}}),
+        f"{MANAGER} may hold the lease of its own name only, not '{REBALANCER}'",
+    ),
+    "keep its lease from going": (
+        make(
+            LEASES,
+            {
+                **LEASE,
+                "metadata": {
+                    "name": MANAGER,
+                    "namespace": NAMESPACE,
+                    "finalizers": ["example.com/stay"],
+                },
+            },
+        ),
+        f"{MANAGER} may not change its lease's finalizers or owners",
+    ),
+    "patch its lease": (patch(LEASES, MANAGER, NAMESPACE, spec={}), CANNOT.format("patch")),
     "take another lease": (
         patch(LEASES, "kube-scheduler", "kube-system", spec={}),
         CANNOT.format("patch"),

@@ -71,7 +71,11 @@ def stage(
 ) -> Iterator[Stage]:
     plane = ControlPlane(make_folder(), programs)
     kwok = find_programs(MANY_NODES_PROGRAMS, os.environ)["kwok"]
-    values = ("rebalancer.enabled=true", "rebalancer.mode=deployment")
+    values = (
+        "rebalancer.enabled=true",
+        "rebalancer.mode=deployment",
+        "rebalancer.clusterWide=true",
+    )
     try:
         plane.open()
         given = rights(render(str(programs["helm"]), NAMESPACE, *values))
@@ -185,7 +189,8 @@ def test_it_may_note_evict_and_tell(stage: Stage, rebalancer: Client) -> None:
     assert refusal(rebalancer, note("{}")) == ""
     assert refusal(rebalancer, note(None)) == ""
     assert refusal(rebalancer, try_evicting("rights", stage.names["rights"]["A"])) == ""
-    assert refusal(rebalancer, make_event("Deployment", WORKLOAD, "rights")) == ""
+    told = make_event("Deployment", WORKLOAD, "rights", component=REBALANCER)
+    assert refusal(rebalancer, told) == ""
 
 
 ONLY = "the rebalancer may change the annotation slackwater.io/last-rotation and nothing else"

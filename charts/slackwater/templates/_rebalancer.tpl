@@ -79,3 +79,35 @@ volumeMounts:
   {{- end }}
 {{- end }}
 {{- end -}}
+
+{{- /* Where it is bound: a JSON list, empty for the whole cluster. Said by rebalancer.namespaces, else by the
+       settings; nowhere said, it is not installed. */ -}}
+{{- define "slackwater.rebalancerNamespaces" -}}
+{{- $rebalancer := .Values.rebalancer -}}
+{{- $settings := $rebalancer.settings | default dict -}}
+{{- $removal := dig "removal" "" $settings -}}
+{{- if and (eq $removal "delete") (not $rebalancer.allowDelete) -}}
+{{- fail "rebalancer.settings.removal is delete, past disruption budgets: that needs rebalancer.allowDelete=true as well" -}}
+{{- end -}}
+{{- if and (eq $removal "evict") $rebalancer.allowDelete -}}
+{{- fail "rebalancer.allowDelete is true, but rebalancer.settings.removal is evict: with it pods may be deleted and not evicted" -}}
+{{- end -}}
+{{- $found := $rebalancer.namespaces | default list -}}
+{{- if and $found $rebalancer.clusterWide -}}
+{{- fail "rebalancer.namespaces names namespaces, but rebalancer.clusterWide is true: choose one" -}}
+{{- end -}}
+{{- if not (or $found $rebalancer.clusterWide) -}}
+{{- $default := dig "defaults" "namespace" "" $settings -}}
+{{- range $settings.workloads -}}
+{{- $found = append $found (.namespace | default $default | default "default") -}}
+{{- end -}}
+{{- $found = append $found $default | compact | uniq -}}
+{{- if not $found -}}
+{{- fail "rebalancer.namespaces is empty and rebalancer.settings names no namespace: say where it may work, or rebalancer.clusterWide=true" -}}
+{{- end -}}
+{{- end -}}
+{{- if has "kube-system" $found -}}
+{{- fail "rebalancer.namespaces has kube-system, where nothing is rotated" -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}

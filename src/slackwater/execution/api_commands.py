@@ -2,8 +2,9 @@
 and its extended resources.
 
 A pod is read before it is evicted: a new pod of the same name, one of another node, one that goes
-already, a static pod's copy and a critical one are left alone, whatever was asked. After a lost
-answer this look also tells whether the eviction was taken.
+already, a static pod's copy, a critical one, a DaemonSet's and one of kube-system are left alone,
+whatever was asked: the API server would refuse them too (charts/slackwater/templates/
+admission-eviction.yaml). After a lost answer this look also tells whether the eviction was taken.
 """
 
 import time
@@ -39,11 +40,18 @@ _MOST_CONFLICTS = 5
 _CONFLICT, _FORBIDDEN = 409, 403
 #: scheduling.SystemCriticalPriority: system-cluster-critical and system-node-critical.
 _CRITICAL_PRIORITY = 2_000_000_000
+_SYSTEM_NAMESPACE = "kube-system"
 _LONGEST_MESSAGE = 400
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    kind: str
 
 
 class _LivingMetadata(msgspec.Struct, frozen=True, rename="camel"):
     uid: str
+    namespace: str = ""
+    owner_references: tuple[_Owner, ...] | None = None
     deletion_timestamp: str | None = None
     annotations: dict[str, str] | None = None
 
@@ -110,8 +118,13 @@ class ApiCommands:
     def _refuse(self, pod: _LivingPod) -> str:
         if pod.spec.node_name != self._node:
             return f"the pod is on node {pod.spec.node_name!r}, not on {self._node!r}"
-        if MIRROR in (pod.metadata.annotations or {}):
+        if pod.metadata.namespace == _SYSTEM_NAMESPACE:
+            return f"the pod is protected: it is in {_SYSTEM_NAMESPACE}"
+        owners = {each.kind for each in pod.metadata.owner_references or ()}
+        if MIRROR in (pod.metadata.annotations or {}) or "Node" in owners:
             return "the pod is protected: static"
+        if "DaemonSet" in owners:
+            return "the pod is protected: a DaemonSet makes it again, on this node"
         if (pod.spec.priority or 0) >= _CRITICAL_PRIORITY:
             return "the pod is protected: critical"
         return ""

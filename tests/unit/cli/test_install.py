@@ -80,6 +80,8 @@ def test_both_names_stand_where_they_are_meant() -> None:
         rf"(namespace|name): {NAMESPACE}"
         rf"|- \{{kind: ServiceAccount, name: slackwater-\w+, namespace: {NAMESPACE}\}}"
         rf'|expression: request.userInfo.username [!=]= "system:serviceaccount:{NAMESPACE}:.*'
+        rf'|\.map\(each, "system:serviceaccount:{NAMESPACE}:slackwater-" \+ each\)'
+        rf"|expression: '\[\"{NAMESPACE}\"\]'"
     )
     assert [row for row in rows if not meant.fullmatch(row)] == []
     rows = {row.strip() for row in programs.splitlines() if IMAGE in row}

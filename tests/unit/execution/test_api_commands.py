@@ -126,6 +126,18 @@ EVICTIONS: dict[str, tuple[CommandAttempt, Callable[[], CommandAttempt]]] = {
         CommandAttempt(REFUSED, "the pod is protected: critical"),
         lambda: try_evicting(living(priority=2_000_000_000)),
     ),
+    "static by its owner": (
+        CommandAttempt(REFUSED, "the pod is protected: static"),
+        lambda: try_evicting(living(metadata={"ownerReferences": [{"kind": "Node"}]})),
+    ),
+    "a DaemonSet's": (
+        CommandAttempt(REFUSED, "the pod is protected: a DaemonSet makes it again, on this node"),
+        lambda: try_evicting(living(metadata={"ownerReferences": [{"kind": "DaemonSet"}]})),
+    ),
+    "in kube-system": (
+        CommandAttempt(REFUSED, "the pod is protected: it is in kube-system"),
+        lambda: try_evicting(living(metadata={"namespace": "kube-system"})),
+    ),
     "a disruption budget": (
         CommandAttempt(
             REFUSED, "a disruption budget holds it: the server's words", again_after=10.0
