@@ -264,7 +264,8 @@ def test_settings_that_were_never_good_are_waited_for() -> None:
 @pytest.mark.parametrize("saves", [True, False])
 def test_an_amount_that_is_wrong_from_the_start(disk: Disk, saves: bool) -> None:
     """It can be read, and a policy refuses it: what was saved is in force, and stays saved."""
-    labelled = {HERE: SeenNode(node(**{"volcano.sh/oversubscription": "true"}), None)}
+    labels = {"volcano.sh/oversubscription": "true"}
+    labelled = {HERE: SeenNode(msgspec.structs.replace(node(), labels=labels), None)}
     cluster, wrong = Cluster().fill(), Cluster().fill()
     cluster.hand("node").put(labelled)
     wrong.hand("node").put(labelled)
