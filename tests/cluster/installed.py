@@ -40,6 +40,7 @@ _VALUES = (
     "manager.replicas=1",
     # Takes its time at the end of each file; test_chart_on_node tries it.
     "manager.webhook.releaseOnUninstall=false",
+    "agent.releaseOnUninstall.enabled=false",
     "agent.systemd=false",
     "agent.capabilities=null",
     "agent.kubeletConfig=/var/lib/kubelet/config.yaml",

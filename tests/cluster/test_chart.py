@@ -243,7 +243,7 @@ def test_install_upgrade_and_uninstall(plane: ControlPlane) -> None:
     assert yaml.safe_load(told)["spec"] == {"bestEffortShare": {"enabled": True}}
     after = plane.get("daemonset", AGENT, "-n", NAMESPACE)
     assert after["spec"] == before["spec"], "new settings need no restart"
-    # No node runs the Job that releases nodes.
+    # No node runs the Jobs that release what is held.
     plane.helm("uninstall", RELEASE, *where, "--wait", "--no-hooks")
     assert _left(plane) == []
     kinds = plane.kubectl("get", "customresourcedefinitions", "-o", "name")

@@ -144,17 +144,27 @@ def test_they_never_asked_for_what_they_may_not(installed: ControlPlane) -> None
     assert [each for each in asked if each[1] in (401, 403)] == []
 
 
-def test_uninstalled_with_release_every_value_is_back(installed: ControlPlane, node: Node) -> None:
-    """As NOTES.txt says it. The last of this file: it ends what the others ask."""
+def test_a_plain_uninstall_leaves_nothing(installed: ControlPlane, node: Node) -> None:
+    """No word before it, as everybody does it. When helm comes back, every value is back."""
     quota = node.cgroup("cpu", "kubepods/besteffort") / "cpu.cfs_quota_us"
     wait_for("a quota", lambda: quota.read_text() != "-1\n")
-    where = ("--namespace", NAMESPACE)
-    release = ("--reuse-values", "--set", "agent.onExit=release")
-    installed.helm("upgrade", "slackwater", str(CHART), *where, *release)
-    installed.kubectl("-n", NAMESPACE, "rollout", "status", f"daemonset/{AGENT}", "--timeout=300s")
-    assert quota.read_text() != "-1\n", "an upgrade lets nothing loose"
     installed.kubectl("annotate", "node", node.name, f"{RECORD_ANNOTATION}={{}}")
-    installed.helm("uninstall", "slackwater", *where, "--wait")
-    wait_for("it to be back", lambda: quota.read_text() == "-1\n")
-    left = installed.get("node", node.name)["metadata"]["annotations"]
+    said = installed.helm("uninstall", "slackwater", "--namespace", NAMESPACE, "--wait")
+    assert quota.read_text() == "-1\n"
+    assert f"Node {node.name}: everything is restored" in said, "helm prints the hook's words"
+    shown = installed.get("node", node.name)
+    left = shown["metadata"]["annotations"]
     assert RECORD_ANNOTATION not in left, "nodes are released before anything goes"
+    assert json.loads(left["slackwater.io/report"])["holding"] == 0
+    assert "interference.crane.io" not in {each["key"] for each in shown["spec"].get("taints", ())}
+    rights = "clusterroles,clusterrolebindings,serviceaccounts,roles,rolebindings,jobs"
+    label = "app.kubernetes.io/part-of=slackwater"
+    assert installed.kubectl("get", rights, "-A", "-l", label, "-o", "name") == ""
+
+
+def test_the_next_installation_is_not_paused(installed: ControlPlane, node: Node) -> None:
+    """The last of this file: it begins anew."""
+    quota = node.cgroup("cpu", "kubepods/besteffort") / "cpu.cfs_quota_us"
+    values = [word for value in VALUES for word in ("--set", value)]
+    installed.helm("install", "slackwater", str(CHART), "--namespace", NAMESPACE, *values)
+    wait_for("a quota", lambda: quota.read_text() != "-1\n")
