@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
+from slackwater import __version__
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import IMAGE, manifests
+from slackwater.cli.install import IMAGE, REPOSITORY, manifests
 from tests.cluster.chart import AGENT, MANAGER, documents, of_kind
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import ClusterError, wait_for
 from tools.manifests import CHART, render, wanted
 
 RELEASE = "slackwater"
+NAMED = ("--set", f"image.repository={REPOSITORY}")
 #: Other values than the defaults, each of which changes what is rendered.
 VARIANTS: dict[str, tuple[str, ...]] = {
     "defaults": (),
@@ -101,7 +103,8 @@ def test_the_packaged_manifests_are_the_charts(helm: str) -> None:
 
 def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) -> None:
     rendered = render(helm, "elsewhere", "image.repository=example.com/water", "image.tag=v9")
-    printed = manifests("elsewhere", "example.com/water:v9")
+    beside = f"example.com/water-manager:{__version__}"
+    printed = manifests("elsewhere", "example.com/water:v9", beside)
     assert printed.endswith(rendered)
     assert NAMESPACE not in printed
     assert IMAGE not in printed
@@ -140,7 +143,7 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
     ],
 )
 def test_a_bad_value_is_a_sentence(plane: ControlPlane, value: str, sentence: str) -> None:
-    command = ("template", RELEASE, str(CHART), "--set", value)
+    command = ("template", RELEASE, str(CHART), *NAMED, "--set", value)
     if not sentence:  # null is helm's word for "the default is gone"
         assert "kind: NetworkPolicy" in plane.helm(*command)
         return
@@ -152,7 +155,37 @@ def test_a_bad_value_is_a_sentence(plane: ControlPlane, value: str, sentence: st
 
 def test_an_old_cluster_is_refused_with_a_sentence(plane: ControlPlane) -> None:
     with pytest.raises(ClusterError, match=r"requires kubeVersion: >=1\.30\.0-0"):
-        plane.helm("template", RELEASE, str(CHART), "--kube-version", "1.29.3")
+        plane.helm("template", RELEASE, str(CHART), *NAMED, "--kube-version", "1.29.3")
+
+
+@pytest.mark.parametrize("named", [(), ("--set", "manager.image.repository=example.com/manager")])
+def test_without_an_image_of_ones_own_nothing_is_installed(
+    plane: ControlPlane, named: tuple[str, ...]
+) -> None:
+    with pytest.raises(ClusterError) as refused:
+        plane.helm("template", RELEASE, str(CHART), *named)
+    assert "image.repository is missing: name the image that you built" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "images"),
+    [
+        ((), {"example.com/water:1", "example.com/water-manager:1"}),
+        (("manager.image.repository=a/m",), {"example.com/water:1", "a/m:1"}),
+        (
+            (f"manager.image.digest=sha256:{'0' * 64}",),
+            {"example.com/water:1", f"example.com/water-manager@sha256:{'0' * 64}"},
+        ),
+    ],
+)
+def test_the_managers_image_is_beside_the_other_one(
+    helm: str, values: tuple[str, ...], images: set[str]
+) -> None:
+    said = ("image.repository=example.com/water", "image.tag=1", "manager.image.tag=1", *values)
+    found = documents(render(helm, NAMESPACE, *said))
+    owners = (of_kind(found, "DaemonSet"), of_kind(found, "Deployment"))
+    pods = (each["spec"]["template"]["spec"] for each in owners)
+    assert {pod["containers"][0]["image"] for pod in pods} == images
 
 
 PROBES = {
@@ -232,7 +265,7 @@ def test_print_apply_and_delete(plane: ControlPlane) -> None:
 
 def test_install_upgrade_and_uninstall(plane: ControlPlane) -> None:
     where = ("--namespace", NAMESPACE)
-    notes = plane.helm("install", RELEASE, str(CHART), *where, "--create-namespace")
+    notes = plane.helm("install", RELEASE, str(CHART), *where, "--create-namespace", *NAMED)
     assert "It only watches until you switch something on." in notes
     assert f"kubectl -n {NAMESPACE} rollout status daemonset/{AGENT}" in notes
     before = plane.get("daemonset", AGENT, "-n", NAMESPACE)

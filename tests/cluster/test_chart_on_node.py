@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import IMAGE, MANAGER_IMAGE
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE, REPOSITORY
 from slackwater.contract.koordinator.amplification import RECORD_ANNOTATION
 from tests.cluster.chart import AGENT, MANAGER
 from tests.cluster.managers import received_at
@@ -26,6 +26,7 @@ from tools.provision import ROOT
 
 #: This machine may have no CAP_SYS_RESOURCE to give; the node's cgroup root is below the host's.
 VALUES = (
+    f"image.repository={REPOSITORY}",
     "agent.capabilities=null",
     "agent.kubeletConfig=/var/lib/kubelet/config.yaml",
     "agent.settings.bestEffortShare.enabled=true",

@@ -89,7 +89,8 @@ def test_every_program_of_a_cluster_is_in_it(root: Path, command: str) -> None:
 
 
 def test_it_prints_the_manifests_that_it_was_made_with(root: Path) -> None:
-    assert run(root, "slackwater", "install", "--print").stdout == manifests()
+    said = run(root, "slackwater", "install", "--print", "--image", IMAGE)
+    assert said.stdout == manifests()
 
 
 def test_what_it_says_of_itself(archive: Path) -> None:
@@ -211,7 +212,7 @@ def test_the_wheel_works_installed_elsewhere(wheel: Path, tmp_path: Path) -> Non
         subprocess.run(
             [program, *words], capture_output=True, text=True, check=True, cwd="/"
         ).stdout
-        for words in (["version"], ["install", "--print"])
+        for words in (["version"], ["install", "--print", "--image", IMAGE])
     ]
     assert said == [f"{__version__}\n", manifests()]
 
