@@ -57,6 +57,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     ),
     "in the host's network": ("agent.hostNetwork=true", "manager.hostNetwork=true"),
     "IPv6": ("agent.listen.address=::", "manager.listen.address=::"),
+    "narrow mounts": ("agent.paths.writable={cpu/kubepods,cpuset/kubepods}", "agent.systemd=false"),
     "a digest": (f"image.digest=sha256:{'0' * 64}",),
 }
 
@@ -119,6 +120,7 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
         ("agent.listen.port=70000", "'/agent/listen/port': maximum: got 70,000, want 65,535"),
         ("agent.listen.address=here", "'/agent/listen/address': 'here' does not match"),
         ("agent.paths.state=var", "'/agent/paths/state': 'var' does not match pattern '^/'"),
+        ("agent.paths.writable={../etc}", "'/agent/paths/writable/0': '../etc' does not match"),
         ("agent.capabilities={sys_admin}", "'/agent/capabilities/0': 'sys_admin' does not match"),
         (
             "agent.settings.bestEffortShare.threshold=101",
@@ -170,22 +172,38 @@ def test_without_an_image_of_ones_own_nothing_is_installed(
 @pytest.mark.parametrize(
     ("values", "images"),
     [
-        ((), {"example.com/water:1", "example.com/water-manager:1"}),
-        (("manager.image.repository=a/m",), {"example.com/water:1", "a/m:1"}),
+        ((), {"example.com/water:v1", "example.com/water-manager:v1"}),
+        (("manager.image.repository=a/m",), {"example.com/water:v1", "a/m:v1"}),
         (
             (f"manager.image.digest=sha256:{'0' * 64}",),
-            {"example.com/water:1", f"example.com/water-manager@sha256:{'0' * 64}"},
+            {"example.com/water:v1", f"example.com/water-manager@sha256:{'0' * 64}"},
         ),
     ],
 )
 def test_the_managers_image_is_beside_the_other_one(
     helm: str, values: tuple[str, ...], images: set[str]
 ) -> None:
-    said = ("image.repository=example.com/water", "image.tag=1", "manager.image.tag=1", *values)
+    said = ("image.repository=example.com/water", "image.tag=v1", "manager.image.tag=v1", *values)
     found = documents(render(helm, NAMESPACE, *said))
     owners = (of_kind(found, "DaemonSet"), of_kind(found, "Deployment"))
     pods = (each["spec"]["template"]["spec"] for each in owners)
     assert {pod["containers"][0]["image"] for pod in pods} == images
+
+
+def test_only_the_named_cgroups_can_be_written(helm: str) -> None:
+    def cgroups(*values: str) -> list[tuple[str, bool]]:
+        [container] = of_kind(documents(render(helm, "there", *values)), "DaemonSet")["spec"][
+            "template"
+        ]["spec"]["containers"]
+        return [
+            (each["mountPath"].removeprefix("/host/sys/fs/cgroup"), each.get("readOnly", False))
+            for each in container["volumeMounts"]
+            if each["mountPath"].startswith("/host/sys/fs/cgroup")
+        ]
+
+    assert cgroups() == [("", False)]
+    narrow = cgroups("agent.paths.writable={cpu/kubepods,cpuset/kubepods}")
+    assert narrow == [("", True), ("/cpu/kubepods", False), ("/cpuset/kubepods", False)]
 
 
 PROBES = {
