@@ -7,8 +7,12 @@ FROM debian:bookworm-slim AS build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv
 ARG UV_VERSION=0.13.7
+# Of its wheels for x86-64 and 64-bit ARM; everything after it is checked by uv.lock's hashes.
+ARG UV_HASHES="--hash=sha256:2c9bdc4a872b60a93c5f26c0791089ea11585a4f9d3b3c017d78eb8487505e25 --hash=sha256:a90f5d95716ab83091f0f73a8e7ec64e557abf2a28537fcd719b2ac88e6f725a"
 RUN python3 -m venv /opt/uv \
- && /opt/uv/bin/pip install --no-cache-dir --only-binary=:all: "uv==${UV_VERSION}"
+ && echo "uv==${UV_VERSION} ${UV_HASHES}" > /opt/uv/requirements.txt \
+ && /opt/uv/bin/pip install --no-cache-dir --only-binary=:all: --require-hashes \
+      --requirement /opt/uv/requirements.txt
 WORKDIR /source
 COPY pyproject.toml uv.lock README.md LICENSE ./
 # What uv.lock says, by hash and before our own code, which changes more often. hatchling is locked
@@ -23,18 +27,20 @@ RUN for place in "slackwater --no-dev --extra kafka" \
     done
 COPY src ./src
 # Compiled by content, not by time: no image tool can make the code look old, and a root that cannot
-# be written still starts fast.
+# be written still starts fast. uv's note of when it installed is all that would differ between builds.
 RUN /opt/uv/bin/uv build --quiet --wheel --no-build-isolation --python /opt/build/bin/python \
       --out-dir dist \
  && for name in slackwater manager; do \
       /opt/uv/bin/uv pip install --no-cache --no-deps --python "/opt/$name/bin/python" dist/*.whl \
+      && rm "/opt/$name"/lib/*/site-packages/slackwater-*.dist-info/uv_cache.json \
+      && sed -i /uv_cache.json/d "/opt/$name"/lib/*/site-packages/slackwater-*.dist-info/RECORD \
       && python3 -m compileall -q -f --invalidation-mode unchecked-hash "/opt/$name/lib" || exit 1; \
     done
 
 FROM debian:bookworm-slim AS manager
 RUN apt-get update \
  && apt-get install -y --no-install-recommends python3 \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/ldconfig/* /var/log/* \
  && python3 -m compileall -q -f --invalidation-mode unchecked-hash /usr/lib/python3.11
 COPY --from=build /opt/manager /opt/manager
 # One thread for each of numpy's own: there are enough others.
@@ -52,7 +58,7 @@ CMD ["--help"]
 FROM debian:bookworm-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends python3 \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/ldconfig/* /var/log/* \
  && python3 -m compileall -q -f --invalidation-mode unchecked-hash /usr/lib/python3.11
 COPY --from=build /opt/slackwater /opt/slackwater
 # One arena: threads that wait for the network need no heap of their own.

@@ -6,7 +6,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test check cluster demo bench house assurance clean have-python
+.PHONY: help test check cluster demo bench house assurance release clean have-python
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/  make \1#\2/p' Makefile | while IFS='#' read -r name what; do printf '%-14s %s\n' "$$name" "$$what"; done
@@ -41,6 +41,10 @@ house: have-python ## the shape of the source tree, measured; ARGS=--places list
 assurance: have-python ## what security and reliability promise, each figure measured now
 	@$(PYTHON) -m tools.setup check
 	@PYTHONPATH=. $(VENV)/python -m tools.assurance $(ARGS)
+
+release: have-python ## wheel, images, SBOMs and checksums, made twice, into dist; ARGS="--base sha256:..."
+	@$(PYTHON) -m tools.setup test
+	@PYTHONPATH=. $(VENV)/python -m tools.release $(ARGS)
 
 clean: ## removes what make made in this folder; downloads in the cache folder stay
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -39,6 +39,7 @@ from slackwater.agent.objects_checkpoint import ObjectsCheckpoint
 from slackwater.agent.program import (
     Agent,
 )
+from slackwater.agent.shared_state import view_of
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.contract.kubernetes_pod import MIRROR, read_pod
 from slackwater.contract.mirror_pod import assign_cgroups
@@ -56,6 +57,7 @@ from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.catalog import SETTINGS
 from slackwater.record.journal import TickRecord
+from slackwater.record.node_status import node_report
 from slackwater.runtime.http_exchange import PROBES, ListenAddress
 from slackwater.runtime.loop import monotonic_now
 from tests.unit.agent.test_program import ON, Bench
@@ -67,7 +69,7 @@ from tools.console import say
 from tools.manifests import built_helm, render
 
 ROOT = Path(__file__).resolve().parent.parent
-UNITS = 20
+UNITS, PODS = 20, 250
 SLOW_CLIENTS = 200
 MANIFESTS = ROOT / "src/slackwater/manifests/slackwater.yaml"
 
@@ -87,7 +89,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 #: What is not measured here, and why.
 ELSEWHERE = {
-    "left after plain uninstall": "needs a node; defect 14",
+    "the same on a real node, by helm": "tests/cluster/test_chart_on_node.py",
     "RSS with 250 pods of 1.4 MB each": "defect 9",
     "evictions per cool-down with lost answers": "tests/unit/rebalancer/test_rotation.py, defect 4",
 }
@@ -240,6 +242,37 @@ class _Dying:
         """Nor anything to stop."""
 
 
+def uninstalled(folder: Path) -> Figure:
+    """From the hook's word in the ConfigMap to the answer in the report, by the agent's loop."""
+    with pytest.MonkeyPatch.context() as patch:
+        kernel = _kernel(folder, patch)
+        ledger = _opened(folder / "ledger")
+        executor = Executor(ledger, kernel.writer(), None, monotonic_now)
+        paths = [f"kubepods/pod{n}" for n in range(PODS)]
+        for path in paths:
+            ref = kernel.make(path)
+            _apply(executor, Change(ref, QUOTA, Bandwidth(Micros(1)), Bandwidth(Micros(5_000))))
+        bench, word = Bench(), [""]
+        dependencies = msgspec.structs.replace(
+            bench.agent._dependencies, actuator=executor, release_asked=lambda: word[0]
+        )
+        agent = Agent(dependencies, bench.lines.append)
+        agent.start(Micros(0))
+        word[0] = "uninstalled"
+        seconds = 0
+        while _answer(bench) != word[0] and seconds < 600:
+            seconds += 1
+            agent.once(Micros(seconds * 1_000_000))
+        left = sum(kernel.text(path, "cpu.max") != "max 100000" for path in paths)
+        ledger.close()
+    told = f"{left} of {PODS} quotas after {seconds} s"
+    return Figure("left after plain uninstall", "0 within 60 s", told, not left and seconds <= 60)
+
+
+def _answer(bench: Bench) -> str | None:
+    return node_report(view_of(bench.shared, Micros(0))).released
+
+
 def dead_thread(_folder: Path) -> Figure:
     """From a thread's end to 503 from a real endpoint, and what the chart's probe adds to it."""
     bench, dying = Bench(), _Dying()
@@ -362,6 +395,7 @@ FIGURES: tuple[Callable[[Path], Figure], ...] = (
     rollback,
     restart_without_server,
     refused_knobs,
+    uninstalled,
     dead_thread,
     slow_clients,
     settings_deleted,

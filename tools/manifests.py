@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import inspect
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import PROGRAMS
+from slackwater.cli.install import PROGRAMS, REPOSITORY
 from slackwater.contract.schema import GO_PATTERN, Unit, annotation_of, pair_types
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.rebalancer_document import RUN_SETTINGS, WORKLOAD_SETTINGS
@@ -38,7 +38,8 @@ class ManifestsError(Exception):
 
 def render(helm: str, namespace: str = NAMESPACE, *values: str) -> str:
     """The chart's objects without its definitions, as helm sends them to the API server."""
-    chosen = [word for value in ("namespace.create=true", *values) for word in ("--set", value)]
+    said = (f"image.repository={REPOSITORY}", "namespace.create=true", *values)
+    chosen = [word for value in said for word in ("--set", value)]
     command = [helm, "template", "slackwater", str(CHART), "--namespace", namespace, *chosen]
     # Its hooks are helm's: applied with the rest, the one for uninstalling would run at once.
     command.append("--no-hooks")

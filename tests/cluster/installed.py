@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import IMAGE, MANAGER_IMAGE
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE, REPOSITORY
 from tests.cluster.chart import AGENT
 from tools.children import Children
 from tools.cluster.control_plane import ControlPlane
@@ -37,9 +37,11 @@ SEED = {
 #: Root has no CAP_SYS_RESOURCE on machines like CI's, so it cannot give it away; and several
 #: kubelets' trees may stand on this host.
 _VALUES = (
+    f"image.repository={REPOSITORY}",
     "manager.replicas=1",
     # Takes its time at the end of each file; test_chart_on_node tries it.
     "manager.webhook.releaseOnUninstall=false",
+    "agent.releaseOnUninstall.enabled=false",
     "agent.systemd=false",
     "agent.capabilities=null",
     "agent.kubeletConfig=/var/lib/kubelet/config.yaml",

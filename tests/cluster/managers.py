@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from slackwater.cli.install import REPOSITORY
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import wait_for
 
@@ -63,6 +64,7 @@ def charts_role(plane: ControlPlane) -> Path:
     """A kubeconfig of the service account to which the chart grants what a manager may do."""
     parts = ("manager-rbac", "manager-serviceaccount")
     shown = [word for part in parts for word in ("--show-only", f"templates/{part}.yaml")]
+    shown += ["--set", f"image.repository={REPOSITORY}"]
     made = plane.helm("template", "slackwater", str(CHART), "-n", "slackwater-system", *shown)
     plane.kubectl("apply", "-f", "-", given=made)
     token = plane.kubectl("create", "token", "slackwater-manager", "-n", "slackwater-system")

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
+from slackwater import __version__
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import IMAGE, manifests
+from slackwater.cli.install import IMAGE, REPOSITORY, manifests
 from tests.cluster.chart import AGENT, MANAGER, documents, of_kind
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import ClusterError, wait_for
 from tools.manifests import CHART, render, wanted
 
 RELEASE = "slackwater"
+NAMED = ("--set", f"image.repository={REPOSITORY}")
 #: Other values than the defaults, each of which changes what is rendered.
 VARIANTS: dict[str, tuple[str, ...]] = {
     "defaults": (),
@@ -61,6 +63,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     ),
     "in the host's network": ("agent.hostNetwork=true", "manager.hostNetwork=true"),
     "IPv6": ("agent.listen.address=::", "manager.listen.address=::"),
+    "narrow mounts": ("agent.paths.writable={cpu/kubepods,cpuset/kubepods}", "agent.systemd=false"),
     "a digest": (f"image.digest=sha256:{'0' * 64}",),
 }
 
@@ -117,7 +120,8 @@ def test_a_topology_may_be_taken_over_where_the_values_say_so(
 
 def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) -> None:
     rendered = render(helm, "elsewhere", "image.repository=example.com/water", "image.tag=v9")
-    printed = manifests("elsewhere", "example.com/water:v9")
+    beside = f"example.com/water-manager:{__version__}"
+    printed = manifests("elsewhere", "example.com/water:v9", beside)
     assert printed.endswith(rendered)
     assert NAMESPACE not in printed
     assert IMAGE not in printed
@@ -132,6 +136,7 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
         ("agent.listen.port=70000", "'/agent/listen/port': maximum: got 70,000, want 65,535"),
         ("agent.listen.address=here", "'/agent/listen/address': 'here' does not match"),
         ("agent.paths.state=var", "'/agent/paths/state': 'var' does not match pattern '^/'"),
+        ("agent.paths.writable={../etc}", "'/agent/paths/writable/0': '../etc' does not match"),
         ("agent.capabilities={sys_admin}", "'/agent/capabilities/0': 'sys_admin' does not match"),
         (
             "agent.settings.bestEffortShare.threshold=101",
@@ -156,7 +161,7 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
     ],
 )
 def test_a_bad_value_is_a_sentence(plane: ControlPlane, value: str, sentence: str) -> None:
-    command = ("template", RELEASE, str(CHART), "--set", value)
+    command = ("template", RELEASE, str(CHART), *NAMED, "--set", value)
     if not sentence:  # null is helm's word for "the default is gone"
         assert "kind: NetworkPolicy" in plane.helm(*command)
         return
@@ -168,7 +173,53 @@ def test_a_bad_value_is_a_sentence(plane: ControlPlane, value: str, sentence: st
 
 def test_an_old_cluster_is_refused_with_a_sentence(plane: ControlPlane) -> None:
     with pytest.raises(ClusterError, match=r"requires kubeVersion: >=1\.30\.0-0"):
-        plane.helm("template", RELEASE, str(CHART), "--kube-version", "1.29.3")
+        plane.helm("template", RELEASE, str(CHART), *NAMED, "--kube-version", "1.29.3")
+
+
+@pytest.mark.parametrize("named", [(), ("--set", "manager.image.repository=example.com/manager")])
+def test_without_an_image_of_ones_own_nothing_is_installed(
+    plane: ControlPlane, named: tuple[str, ...]
+) -> None:
+    with pytest.raises(ClusterError) as refused:
+        plane.helm("template", RELEASE, str(CHART), *named)
+    assert "image.repository is missing: name the image that you built" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "images"),
+    [
+        ((), {"example.com/water:v1", "example.com/water-manager:v1"}),
+        (("manager.image.repository=a/m",), {"example.com/water:v1", "a/m:v1"}),
+        (
+            (f"manager.image.digest=sha256:{'0' * 64}",),
+            {"example.com/water:v1", f"example.com/water-manager@sha256:{'0' * 64}"},
+        ),
+    ],
+)
+def test_the_managers_image_is_beside_the_other_one(
+    helm: str, values: tuple[str, ...], images: set[str]
+) -> None:
+    said = ("image.repository=example.com/water", "image.tag=v1", "manager.image.tag=v1", *values)
+    found = documents(render(helm, NAMESPACE, *said))
+    owners = (of_kind(found, "DaemonSet"), of_kind(found, "Deployment"))
+    pods = (each["spec"]["template"]["spec"] for each in owners)
+    assert {pod["containers"][0]["image"] for pod in pods} == images
+
+
+def test_only_the_named_cgroups_can_be_written(helm: str) -> None:
+    def cgroups(*values: str) -> list[tuple[str, bool]]:
+        [container] = of_kind(documents(render(helm, "there", *values)), "DaemonSet")["spec"][
+            "template"
+        ]["spec"]["containers"]
+        return [
+            (each["mountPath"].removeprefix("/host/sys/fs/cgroup"), each.get("readOnly", False))
+            for each in container["volumeMounts"]
+            if each["mountPath"].startswith("/host/sys/fs/cgroup")
+        ]
+
+    assert cgroups() == [("", False)]
+    narrow = cgroups("agent.paths.writable={cpu/kubepods,cpuset/kubepods}")
+    assert narrow == [("", True), ("/cpu/kubepods", False), ("/cpuset/kubepods", False)]
 
 
 PROBES = {
@@ -248,7 +299,7 @@ def test_print_apply_and_delete(plane: ControlPlane) -> None:
 
 def test_install_upgrade_and_uninstall(plane: ControlPlane) -> None:
     where = ("--namespace", NAMESPACE)
-    notes = plane.helm("install", RELEASE, str(CHART), *where, "--create-namespace")
+    notes = plane.helm("install", RELEASE, str(CHART), *where, "--create-namespace", *NAMED)
     assert "It only watches until you switch something on." in notes
     assert f"kubectl -n {NAMESPACE} rollout status daemonset/{AGENT}" in notes
     before = plane.get("daemonset", AGENT, "-n", NAMESPACE)
@@ -259,7 +310,7 @@ def test_install_upgrade_and_uninstall(plane: ControlPlane) -> None:
     assert yaml.safe_load(told)["spec"] == {"bestEffortShare": {"enabled": True}}
     after = plane.get("daemonset", AGENT, "-n", NAMESPACE)
     assert after["spec"] == before["spec"], "new settings need no restart"
-    # No node runs the Job that releases nodes.
+    # No node runs the Jobs that release what is held.
     plane.helm("uninstall", RELEASE, *where, "--wait", "--no-hooks")
     assert _left(plane) == []
     kinds = plane.kubectl("get", "customresourcedefinitions", "-o", "name")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import IMAGE, MANAGER_IMAGE
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE, REPOSITORY
 from slackwater.contract.koordinator.amplification import RECORD_ANNOTATION
 from tests.cluster.chart import AGENT, MANAGER
 from tests.cluster.managers import received_at
@@ -26,6 +26,7 @@ from tools.provision import ROOT
 
 #: This machine may have no CAP_SYS_RESOURCE to give; the node's cgroup root is below the host's.
 VALUES = (
+    f"image.repository={REPOSITORY}",
     "agent.capabilities=null",
     "agent.kubeletConfig=/var/lib/kubelet/config.yaml",
     "agent.settings.bestEffortShare.enabled=true",
@@ -144,17 +145,27 @@ def test_they_never_asked_for_what_they_may_not(installed: ControlPlane) -> None
     assert [each for each in asked if each[1] in (401, 403)] == []
 
 
-def test_uninstalled_with_release_every_value_is_back(installed: ControlPlane, node: Node) -> None:
-    """As NOTES.txt says it. The last of this file: it ends what the others ask."""
+def test_a_plain_uninstall_leaves_nothing(installed: ControlPlane, node: Node) -> None:
+    """No word before it, as everybody does it. When helm comes back, every value is back."""
     quota = node.cgroup("cpu", "kubepods/besteffort") / "cpu.cfs_quota_us"
     wait_for("a quota", lambda: quota.read_text() != "-1\n")
-    where = ("--namespace", NAMESPACE)
-    release = ("--reuse-values", "--set", "agent.onExit=release")
-    installed.helm("upgrade", "slackwater", str(CHART), *where, *release)
-    installed.kubectl("-n", NAMESPACE, "rollout", "status", f"daemonset/{AGENT}", "--timeout=300s")
-    assert quota.read_text() != "-1\n", "an upgrade lets nothing loose"
     installed.kubectl("annotate", "node", node.name, f"{RECORD_ANNOTATION}={{}}")
-    installed.helm("uninstall", "slackwater", *where, "--wait")
-    wait_for("it to be back", lambda: quota.read_text() == "-1\n")
-    left = installed.get("node", node.name)["metadata"]["annotations"]
+    installed.helm("uninstall", "slackwater", "--namespace", NAMESPACE, "--wait")
+    assert quota.read_text() == "-1\n"
+    shown = installed.get("node", node.name)
+    left = shown["metadata"]["annotations"]
     assert RECORD_ANNOTATION not in left, "nodes are released before anything goes"
+    report = json.loads(left["slackwater.io/report"])
+    assert (report["holding"], bool(report["released"])) == (0, True)
+    assert "interference.crane.io" not in {each["key"] for each in shown["spec"].get("taints", ())}
+    rights = "clusterroles,clusterrolebindings,serviceaccounts,roles,rolebindings,jobs"
+    label = "app.kubernetes.io/part-of=slackwater"
+    assert installed.kubectl("get", rights, "-A", "-l", label, "-o", "name") == ""
+
+
+def test_the_next_installation_is_not_paused(installed: ControlPlane, node: Node) -> None:
+    """The last of this file: it begins anew."""
+    quota = node.cgroup("cpu", "kubepods/besteffort") / "cpu.cfs_quota_us"
+    values = [word for value in VALUES for word in ("--set", value)]
+    installed.helm("install", "slackwater", str(CHART), "--namespace", NAMESPACE, *values)
+    wait_for("a quota", lambda: quota.read_text() != "-1\n")

@@ -21,6 +21,8 @@ from tools.image.archive import extract_layer, read_configuration
 from tools.image.building import build
 from tools.image.dockerfile import BASE_PATH
 from tools.provision import ROOT, cache_folder, provide_uv, trusted_certificates
+from tools.release.__main__ import ReleaseError, check_bills, image_twice, wheel_twice
+from tools.release.sbom import debian_packages, encode, locked_packages, with_debian
 
 pytestmark = pytest.mark.node
 
@@ -89,7 +91,8 @@ def test_every_program_of_a_cluster_is_in_it(root: Path, command: str) -> None:
 
 
 def test_it_prints_the_manifests_that_it_was_made_with(root: Path) -> None:
-    assert run(root, "slackwater", "install", "--print").stdout == manifests()
+    said = run(root, "slackwater", "install", "--print", "--image", IMAGE)
+    assert said.stdout == manifests()
 
 
 def test_what_it_says_of_itself(archive: Path) -> None:
@@ -174,7 +177,27 @@ def test_a_second_build_finds_the_first(archive: Path) -> None:
     assert first == second
 
 
+@pytest.mark.timeout(3600)
+def test_two_builds_from_one_base_are_equal_and_have_a_bill(tmp_path: Path) -> None:
+    """Nothing but the base is shared; the bill is as CycloneDX's own schema says."""
+    children, program = Children(ROOT), provide_uv(Children(ROOT), cache_folder(os.environ))
+    made = image_twice(children, IMAGE, "", tmp_path / "image.tar")
+    locked = locked_packages(children, program, ("kafka",), "2026-01-02T03:04:05+00:00")
+    bill = with_debian(locked, debian_packages(made))
+    assert {"python3.11", "msgspec", "libc6"} <= {each["name"] for each in bill["components"]}
+    (tmp_path / "bill.json").write_bytes(encode(bill))
+    check_bills(program, [tmp_path / "bill.json"])
+    (tmp_path / "wrong.json").write_bytes(encode({**bill, "version": "one"}))
+    with pytest.raises(ReleaseError, match=r"wrong\.json"):
+        check_bills(program, [tmp_path / "wrong.json"])
+
+
 # --- the wheel
+
+
+def test_the_wheel_built_twice_is_equal(tmp_path: Path) -> None:
+    made = wheel_twice(provide_uv(Children(ROOT), cache_folder(os.environ)), tmp_path)
+    assert made.name == f"slackwater-{__version__}-py3-none-any.whl"
 
 
 @pytest.fixture(scope="session")
@@ -211,7 +234,7 @@ def test_the_wheel_works_installed_elsewhere(wheel: Path, tmp_path: Path) -> Non
         subprocess.run(
             [program, *words], capture_output=True, text=True, check=True, cwd="/"
         ).stdout
-        for words in (["version"], ["install", "--print"])
+        for words in (["version"], ["install", "--print", "--image", IMAGE])
     ]
     assert said == [f"{__version__}\n", manifests()]
 

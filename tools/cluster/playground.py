@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from slackwater.cli.install import REPOSITORY
 from tools.children import Children
 from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS, NODE_PROGRAMS
 from tools.cluster.certificates import ADMIN
@@ -35,8 +36,8 @@ _TOOLS = ".venv/bin/python -m tools."
 #: Best-effort work is held, by files: a node of ours has no systemd, and its root may not have
 #: every capability to give away.
 ON_THIS_NODE = (
-    "--set agent.settings.bestEffortShare.enabled=true,agent.systemd=false,"
-    "agent.capabilities=null,manager.replicas=1"
+    f"--set image.repository={REPOSITORY},agent.settings.bestEffortShare.enabled=true,"
+    "agent.systemd=false,agent.capabilities=null,manager.replicas=1"
 )
 
 

@@ -1,7 +1,7 @@
 """A root folder as a docker-archive: one layer, its configuration, a manifest.
 
-Owns the format, which `ctr images import` and `docker load` read. Owners, modes, links and times
-are the root's own.
+Owns the format, which `ctr images import` and `docker load` read. Owners, modes and links are the
+root's own; so are times, up to one that is the same in each build.
 """
 
 import hashlib
@@ -11,6 +11,8 @@ import os
 import platform
 import stat
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tools.image.dockerfile import Recipe
@@ -19,6 +21,8 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 #: No time of building: the same steps are the same image.
 _CREATED = "1970-01-01T00:00:00Z"
 _BLOCK = 1 << 20
+#: No file is younger, or two builds would differ: 2020-02-02, which hatchling puts into wheels.
+EPOCH = 1_580_601_600
 
 
 def write_archive(root: Path, recipe: Recipe, tag: str, target: Path) -> None:
@@ -69,14 +73,21 @@ def write_layer(root: Path, target: Path) -> None:
             layer.add(path, os.path.relpath(path, root), recursive=False, filter=_without_names)
 
 
-def extract_layer(archive_path: Path, target: Path) -> None:
-    """The root again, as a runtime would unpack it."""
+@contextmanager
+def open_layer(archive_path: Path) -> Iterator[tarfile.TarFile]:
+    """The files of an archive's image."""
     with tarfile.open(archive_path) as archive:
         packed = archive.extractfile("layer.tar")
         if packed is None:
             raise tarfile.ReadError(f"{archive_path} has no layer")
-        with tarfile.open(fileobj=packed, mode="r|") as layer:
-            layer.extractall(target, numeric_owner=True, filter="fully_trusted")  # noqa: S202  it is ours
+        with tarfile.open(fileobj=packed) as layer:
+            yield layer
+
+
+def extract_layer(archive_path: Path, target: Path) -> None:
+    """The root again, as a runtime would unpack it."""
+    with open_layer(archive_path) as layer:
+        layer.extractall(target, numeric_owner=True, filter="fully_trusted")  # noqa: S202  it is ours
 
 
 def read_configuration(archive_path: Path) -> dict[str, object]:
@@ -103,7 +114,7 @@ def _sorted_below(root: Path) -> list[str]:
 def _without_names(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Names of this machine's users say nothing in the image."""
     member.uname = member.gname = ""
-    member.mtime = int(member.mtime)
+    member.mtime = min(int(member.mtime), EPOCH)
     return member
 
 

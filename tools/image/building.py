@@ -17,8 +17,8 @@ from pathlib import Path
 from tools.cache import publish, scratch_folder, sole_builder
 from tools.children import Children
 from tools.console import ProgressLine
-from tools.image.archive import write_archive
-from tools.image.base import Machine, Order, base_key, make_base, run_in_root, this_machine
+from tools.image.archive import write_archive, write_layer
+from tools.image.base import IMAGE, Machine, Order, base_key, make_base, run_in_root, this_machine
 from tools.image.dockerfile import (
     ImageError,
     Recipe,
@@ -303,14 +303,40 @@ def _copy(builder: Builder, planned: PlannedStep, root: Path, roots: Mapping[str
 
 
 def _make_base(builder: Builder, image: str, root: Path) -> None:
+    _copy_tree(_keep_base(builder, image, root.with_name("base")), root)
+
+
+def _keep_base(builder: Builder, image: str, made: Path) -> Path:
     kept = _kept(builder.cache, f"base-{builder.base_key(image)}")
     if not kept.exists():
         builder.tell(f"making {image} with debootstrap")
-        made = root.with_name("base")
         builder.base(builder.children, made, builder.machine)
         publish(made, kept)
     os.utime(kept)
-    _copy_tree(kept, root)
+    return kept
+
+
+def kept_base(children: Children, cache: Path) -> str:
+    """The digest of the base that the cache has, or that is made now: of all its files as a
+    layer."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (
+        this_machine(os.environ) as machine,
+        sole_builder(cache),
+        scratch_folder(cache) as scratch,
+        ProgressLine("image: the base", sys.stderr) as line,
+    ):
+        builder = Builder(children, cache, Context(cache), machine, line.tell)
+        layer = scratch / "layer"
+        write_layer(_keep_base(builder, IMAGE, scratch / "base"), layer)
+        with layer.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def lend_base(cache: Path, other: Path) -> None:
+    """So that a build in the other cache stands on the same base, and on nothing else."""
+    for base in (cache / "steps").glob("base-*"):
+        _copy_tree(base, _kept(other, base.name))
 
 
 def _kept(cache: Path, key: str) -> Path:

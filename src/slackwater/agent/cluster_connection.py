@@ -36,7 +36,7 @@ from slackwater.contract.volcano.colocation_config import CONFIG_MAP
 from slackwater.execution.api_commands import ApiCommands
 from slackwater.execution.commands import CommandQueue
 from slackwater.execution.node_patch import FIELD_MANAGER, NodeWriter
-from slackwater.execution.topology_writer import TopologyOrder, TopologyWriter
+from slackwater.execution.topology_writer import TopologyOrder, TopologyState, TopologyWriter
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client
 from slackwater.kube.events import EventRecorder
@@ -148,7 +148,15 @@ class ClusterConnection:
             lost,
             topology.attempts,
             topology.problem,
+            self._left_there(topology),
         )
+
+    def _left_there(self, topology: TopologyState) -> str:
+        parts = {
+            "its taint, condition or extended resources": not self.commands.is_released(),
+            "its NodeResourceTopology": topology.is_left,
+        }
+        return " and ".join(name for name, is_left in parts.items() if is_left)
 
     def report(self, state: SharedState, at: Micros) -> None:
         """After a round: what the Node should show, and what happened."""
@@ -159,6 +167,8 @@ class ClusterConnection:
         node = self.objects.node()
         if node is not None:
             self._topology.writer.offer(topology_order(node, view))
+            if view.paused:  # what is left is told by this order, not by the one before
+                view = msgspec.structs.replace(view, link=self.link(at))
         if not is_settling(view):
             self._writer.offer(node_status_patch(view), self.objects.status_patch(), grain)
         context = EventContext(self._node, at, grain, self.objects.uid_of)

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from slackwater.agent.objects_checkpoint import ObjectsCheckpoint
+from slackwater.agent.pause import nobody_asks
 from slackwater.agent.pause_file import PauseFile
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.ensurance_plugin import PluginState
@@ -141,6 +142,8 @@ class AgentDependencies(msgspec.Struct, frozen=True):
     checkpoint: ObjectsCheckpoint | None = None
     #: None in a dry run, and in simulations: a release by hand lasts as long as the process.
     pause_file: PauseFile | None = None
+    #: By what word the cluster asks for a release of everything; see agent.pause.
+    release_asked: Callable[[], str | None] = nobody_asks
     #: Where no container runtime is ever told of a quota, None.
     start_notes: StartNotes | None = None
 

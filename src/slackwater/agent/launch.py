@@ -34,6 +34,7 @@ from slackwater.agent.node_writers import (
     release_repeatedly,
 )
 from slackwater.agent.objects_checkpoint import ObjectsCheckpoint
+from slackwater.agent.pause import nobody_asks
 from slackwater.agent.pause_file import PauseFile
 from slackwater.agent.program import (
     Agent,
@@ -350,6 +351,7 @@ def build_agent(
         checkpoint=checkpoint,
         pause_file=None if options.dry_run else PauseFile((paths.lasting_folder(), paths.state)),
         start_notes=executor,
+        release_asked=cluster.objects.release_asked if cluster and executor else nobody_asks,
     )
     agent = Agent(dependencies, write, options.overrides)
     starts = None if executor is None else _interception(paths, shared, executor, cluster, write)

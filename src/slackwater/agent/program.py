@@ -15,6 +15,7 @@ from slackwater.agent.dependencies import (
     CommandLineOverrides,
 )
 from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings, volcano_dialect
+from slackwater.agent.pause import Pause
 from slackwater.agent.shared_state import ReleaseDone
 from slackwater.agent.tick import (
     PolicyNeeds,
@@ -70,7 +71,6 @@ from slackwater.resolution.planning import PlannedChanges
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.settings.agent_settings import AgentSettings, Reading
 
-RELEASED_BY_HAND = "released manually; `slackwater resume` ends it"
 #: Also where no policy looks at containers: it may have been switched off meanwhile.
 _NEEDED_OF_STARTS = Needs({Level.CONTAINER: frozenset({ReadingField.QUOTA})})
 
@@ -96,9 +96,7 @@ class Agent:
         self._objects = Objects()
         self._plugins: tuple[PluginState, ...] = ()
         self._due: Micros | None = None
-        self._paused = ""
-        #: Whether the pause is noted, so that who removes the note ends it.
-        self._pause_noted = False
+        self._pause = Pause(dependencies.pause_file, dependencies.release_asked)
         self._unread_objects: Gap | None = None
         self._lost_since: Micros | None = None
         self._written_groups: frozenset[int] = frozenset()
@@ -134,10 +132,8 @@ class Agent:
         return tuple(each.sentence() for each in problems)
 
     def _adopt(self, at: Micros) -> None:
-        pause_file = self._dependencies.pause_file
-        if pause_file is not None and pause_file.is_there():
-            self._paused, self._pause_noted = RELEASED_BY_HAND, True
-            self._log.effect(JournalEntry(0, at, "paused", because=self._paused))
+        if self._pause.adopt():
+            self._log.effect(JournalEntry(0, at, "paused", because=self._pause.because))
         self._load_memory(at)
         for adopted in self._dependencies.actuator.adopt().live:
             what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
@@ -210,10 +206,7 @@ class Agent:
         self._log.round = self._round
         if not early:
             self._schedule_next(at)
-        if self._dependencies.shared.is_release_requested():
-            self._pause(at)
-            self._dependencies.shared.finish_release(self.release(at, "released manually"))
-        self._resume_if_told(at)
+        self._follow_pause(at)
         self._read_objects(at)
         waits = self._missing_objects()
         done = waits or self._observe_and_act(at, early=early)
@@ -224,18 +217,16 @@ class Agent:
         self._publish_round(done)
         return done
 
-    def _pause(self, at: Micros) -> None:
-        self._paused, self._memory = RELEASED_BY_HAND, TickMemory()
-        pause_file = self._dependencies.pause_file
-        failed = pause_file.write() if pause_file else None
-        self._pause_noted = pause_file is not None and failed is None
-        self._log.state("pause", failed.reason if failed else "", at)
-
-    def _resume_if_told(self, at: Micros) -> None:
-        pause_file = self._dependencies.pause_file
-        if self._pause_noted and pause_file is not None and not pause_file.is_there():
-            self._paused, self._pause_noted = "", False
-            self._log.effect(JournalEntry(self._round, at, "resumed", because="told to"))
+    def _follow_pause(self, at: Micros) -> None:
+        shared = self._dependencies.shared
+        if shared.is_release_requested():
+            self._log.state("pause", self._pause.begin_by_hand(), at)
+            shared.finish_release(self.release(at, "released manually"))
+        if self._pause.is_release_due(at):
+            self._pause.note_left(self.release(at, "released on every node").left, at)
+        if self._pause.ends_by_hand() or self._pause.ends_everywhere():
+            because = self._pause.because and f"still {self._pause.because}"
+            self._log.effect(JournalEntry(self._round, at, "resumed", because=because or "told to"))
 
     def _missing_objects(self) -> Gap | None:
         """Why there are no good settings yet; None if there are. Until then nothing is changed."""
@@ -404,7 +395,7 @@ class Agent:
         return merge_needs((needs, EVERYTHING)) if seen else needs
 
     def _policies(self) -> dict[str, object]:
-        return {} if self._paused else self._effective.policies
+        return {} if self._pause.because else self._effective.policies
 
     def _decide_and_apply(self, snapshot: NodeSnapshot) -> TickRecord:
         actuator = self._dependencies.actuator
@@ -442,7 +433,7 @@ class Agent:
     def _loosened(self, planned: PlannedChanges, snapshot: NodeSnapshot) -> Loosening:
         """What is let go now: everything, unless the settings were deleted a moment ago."""
         until, machine = self._withdrawn.loosened_until, self._dependencies.machine_cpu
-        if until is None or until <= snapshot.at or self._paused or isinstance(machine, Gap):
+        if until is None or until <= snapshot.at or self._pause.because or isinstance(machine, Gap):
             return Loosening(planned.releases, ())
         left = Micros(until - snapshot.at)
         return loosen(planned.releases, snapshot.readings, left, self.settings.period, machine)
@@ -471,7 +462,8 @@ class Agent:
                 blind=done.reason if isinstance(done, Gap) else "",
                 blind_because=done.problems if isinstance(done, MissingObjects) else (),
                 lost_since=self._lost_since,
-                paused=self._paused,
+                paused=self._pause.because,
+                released_for=self._pause.carried_out(),
                 kept=len(self._dependencies.actuator.held()) if isinstance(done, Gap) else None,
                 ledger=problems,
                 settings=self.settings,

@@ -1,21 +1,23 @@
 """Flags for the connection to a cluster, shared by every command that talks to an API server."""
 
+import contextlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from slackwater.cli.agent_client import NoAnswer
-from slackwater.cli.output import WrongSettings
+from slackwater.cli.output import Failed, WrongSettings
 from slackwater.contract.koordinator.slo_config import SloConfigName
 from slackwater.model.gap import Gap
 from slackwater.model.problem import Problem, quoted
 
 if TYPE_CHECKING:
     from slackwater.kube.access import Access
+    from slackwater.kube.client import Client
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -136,6 +138,24 @@ def find_cluster_access(kubeconfig: str, context: str) -> "Access":
         sentence = _name_origin(found.reason, kubeconfig)
         raise WrongSettings(sentence) if kubeconfig or context else NoAnswer(sentence)
     return found
+
+
+@contextlib.contextmanager
+def asking_cluster(kubeconfig: str, context: str) -> "Iterator[Client]":
+    """A client for what is said to every agent; what the cluster answers against it is one
+    sentence."""
+    from slackwater import __version__
+    from slackwater.http.errors import RequestError
+    from slackwater.kube.client import Client
+    from slackwater.manager.agent_release import NotInstalledError
+
+    client = Client(find_cluster_access(kubeconfig, context), f"slackwater/{__version__}")
+    try:
+        yield client
+    except (NotInstalledError, RequestError) as error:
+        raise Failed(str(error)) from None
+    finally:
+        client.close()
 
 
 def _name_origin(reason: str, kubeconfig: str) -> str:

@@ -26,7 +26,7 @@ class ForecastGroup(click.Group):
             if error.name != "numpy":
                 raise
             raise Failed(
-                "forecasts need the package numpy: pip install 'slackwater[forecast]'"
+                "forecasts need the package numpy: pip install '.[forecast]' in Slackwater's source"
             ) from None
         found = getattr(module, name)
         return found if isinstance(found, click.Command) else None

@@ -1,6 +1,7 @@
 """`slackwater install --print`: the plain manifests, the same as the chart's.
 
-Only the namespace and the images can be chosen without helm. It applies nothing itself: kubectl
+Only the namespace and the images can be chosen without helm, and an image must be: there is none
+under a name that we own. It applies nothing itself: kubectl
 shows what it changes, with the user's own permissions. The CRDs are generated from the contract's
 types; the programs' manifests are written by tools/manifests.py from charts/slackwater, with the
 names below.
@@ -14,13 +15,23 @@ import click
 from slackwater import __version__
 from slackwater.cli.cluster_options import NAMESPACE, check_pattern, parse_namespace
 from slackwater.cli.output import WrongSettings
+from slackwater.model.problem import Problem
 
-IMAGE = f"slackwater/slackwater:{__version__}"
-MANAGER_IMAGE = f"slackwater/slackwater-manager:{__version__}"
+#: What stands in the packaged manifests for the person's own: nobody can own a name below .invalid
+#: (RFC 2606), so nobody else's program is ever run by it.
+REPOSITORY = "slackwater.invalid/slackwater"
+IMAGE = f"{REPOSITORY}:{__version__}"
+MANAGER_IMAGE = f"{REPOSITORY}-manager:{__version__}"
 PROGRAMS = "slackwater.yaml"
 _WHAT_TO_DO = (
     "slackwater: this command changes nothing itself; to install, run:\n"
     "  slackwater install --print{choices} | kubectl apply --server-side -f -"
+)
+_NO_IMAGE = Problem(
+    "--image",
+    "missing",
+    "the name of an image that you built from this source and that your nodes can pull, such as "
+    "registry.example.com/slackwater:1 (docs/install.md); there is no public one",
 )
 #: [HOST[:PORT]/]NAME[:TAG][@sha256:...] (github.com/distribution/reference).
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -31,10 +42,9 @@ _REFERENCE = re.compile(
 )
 
 
-def _image_of(_: click.Context, option: click.Parameter, said: str) -> str:
-    return check_pattern(
-        _REFERENCE, option, said, "an image's name such as example.com/slackwater:1"
-    )
+def _image_of(_: click.Context, option: click.Parameter, said: str | None) -> str | None:
+    wanted = "an image's name such as example.com/slackwater:1"
+    return None if said is None else check_pattern(_REFERENCE, option, said, wanted)
 
 
 @click.command(short_help="Print plain manifests, the same as the chart's.")
@@ -58,33 +68,33 @@ def _image_of(_: click.Context, option: click.Parameter, said: str) -> str:
 @click.option(
     "--image",
     metavar="IMAGE",
-    default=IMAGE,
-    show_default=True,
     callback=_image_of,
     envvar="SLACKWATER_IMAGE",
     show_envvar=True,
-    help="What all programs but the manager run from, where your nodes find it.",
+    help="What all programs but the manager run from, where your nodes find it. Needed, but for "
+    "--definitions: there is no public one.",
 )
 @click.option(
     "--manager-image",
     metavar="IMAGE",
-    default=MANAGER_IMAGE,
-    show_default=True,
     callback=_image_of,
     envvar="SLACKWATER_MANAGER_IMAGE",
     show_envvar=True,
-    help="What the manager runs from: the same, and numpy.",
+    help="What the manager runs from: the same, and numpy. Default: --image with -manager at the "
+    "end of its name.",
 )
-def install(show: bool, definitions: bool, namespace: str, image: str, manager_image: str) -> None:
+def install(
+    show: bool, definitions: bool, namespace: str, image: str | None, manager_image: str | None
+) -> None:
     """Print plain manifests: definitions, agent, manager, their rights.
 
     They are the Helm chart's with its default values. For other values use the chart.
 
     \b
     Examples:
+      export SLACKWATER_IMAGE=registry.example.com/slackwater:1.0
       slackwater install --print | kubectl apply --server-side -f -
       slackwater install --print --definitions | kubectl apply --server-side -f -
-      slackwater install --print --image registry.example.com/slackwater:1.0 > slackwater.yaml
       slackwater install --print | kubectl diff --server-side -f -
       slackwater install --print | kubectl delete --ignore-not-found -f -   (all policies, too)
 
@@ -92,10 +102,26 @@ def install(show: bool, definitions: bool, namespace: str, image: str, manager_i
     Exit codes: 0 printed; 2 wrong usage.
     """
     if not show:
+        image = image or (None if definitions else "IMAGE")
         chosen = {"--namespace": namespace, "--image": image, "--manager-image": manager_image}
         raise click.exceptions.Exit(_print_instructions(definitions, chosen))
-    made = _definitions() if definitions else manifests(namespace, image, manager_image)
-    click.echo(made, nl=False)
+    if definitions:
+        click.echo(_definitions(), nl=False)
+        return
+    if not image:
+        raise WrongSettings(_NO_IMAGE.sentence())
+    click.echo(manifests(namespace, image, manager_image or _manager_image(image)), nl=False)
+
+
+def _manager_image(image: str) -> str:
+    """Beside the other one, with the same tag; a digest says nothing about it."""
+    name, digest, _ = image.partition("@")
+    if digest:
+        wanted = "named as well where --image has a digest"
+        raise WrongSettings(Problem("--manager-image", "missing", wanted).sentence())
+    path, slash, last = name.rpartition("/")
+    repository, colon, tag = last.partition(":")
+    return f"{path}{slash}{repository}-manager{colon}{tag}"
 
 
 def manifests(
@@ -125,13 +151,10 @@ def _definitions() -> str:
     return "".join(texts)
 
 
-_DEFAULTS = {"--namespace": NAMESPACE, "--image": IMAGE, "--manager-image": MANAGER_IMAGE}
-
-
-def _print_instructions(definitions: bool, chosen: Mapping[str, str]) -> int:
+def _print_instructions(definitions: bool, chosen: Mapping[str, str | None]) -> int:
     """Repeats the options that were given, so that the line can be copied."""
     choices = " --definitions" if definitions else ""
     for flag, said in chosen.items():
-        choices += f" {flag} {said}" if said != _DEFAULTS[flag] else ""
+        choices += f" {flag} {said}" if said not in (None, NAMESPACE) else ""
     click.echo(_WHAT_TO_DO.format(choices=choices), err=True)
     return WrongSettings.exit_code

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterable
 
 import click
@@ -15,7 +16,7 @@ from slackwater.agent.node_writers import (
     release_all,
 )
 from slackwater.cli.agent import reporting_errors
-from slackwater.cli.cluster_options import access_options
+from slackwater.cli.cluster_options import asking_cluster, cluster_options
 from slackwater.cli.host_options import (
     folder_options,
     host_options,
@@ -27,6 +28,9 @@ from slackwater.cli.output import Failed, WrongSettings
 from slackwater.model.gap import Gap
 from slackwater.record.journal import JournalEntry
 
+#: The exit code where nodes did not answer.
+_SILENT = 3
+
 
 @click.command()
 @folder_options
@@ -37,14 +41,31 @@ from slackwater.record.journal import JournalEntry
     help="Also remove what an agent which is gone left on this Node: its taint, its condition, the "
     "extended resources that it offered, and its NodeResourceTopology.",
 )
-@access_options
+@click.option(
+    "--every-node",
+    is_flag=True,
+    help="Have the agents of the whole cluster restore everything, and wait until their Nodes say "
+    "so. For uninstalling: nothing is noted on a node. `slackwater resume --every-node` ends it.",
+)
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600),
+    default=60.0,
+    show_default=True,
+    help="With --every-node: how long. Who has not answered by then is named.",
+)
+@cluster_options
 @host_options
 def release(
     state: str,
     lasting: str,
     node: str,
+    every_node: bool,
+    wait: float,
     kubeconfig: str,
     context: str,
+    namespace: str,
     cgroup_root: str,
     proc_root: str,
     sys_root: str,
@@ -62,10 +83,17 @@ def release(
     Examples:
       slackwater release
       slackwater release --node worker-1 --kubeconfig ~/.kube/config
+      slackwater release --every-node                     before Slackwater is deleted
 
     \b
-    Exit codes: 0 everything is restored, or nothing was changed; 1 a value could not be restored.
+    Exit codes: 0 everything is restored, or nothing was changed; 1 a value could not be restored,
+    or the cluster not be asked; 3 with --every-node: a node did not answer in time.
     """
+    if every_node:
+        if node:
+            raise WrongSettings("--node and --every-node do not go together")
+        _release_every_node(kubeconfig, context, namespace, wait)
+        return
     entries: Iterable[JournalEntry] = ()
     left = 0
     lasting = lasting_folder(state, lasting)
@@ -81,6 +109,32 @@ def release(
     if node:
         _clear_node(node, kubeconfig, context)
     sys.exit(1 if left else 0)
+
+
+def _release_every_node(kubeconfig: str, context: str, namespace: str, wait: float) -> None:
+    from slackwater.manager.agent_release import release_every_node
+
+    with asking_cluster(kubeconfig, context) as client:
+        found = release_every_node(client, namespace, wait, time.monotonic, time.sleep)
+    for name in found.released:
+        click.echo(f"Node {name}: everything is restored")
+    for name, why in found.silent.items():
+        click.echo(f"Node {name}: {why}", err=True)
+    for name in found.unattended:
+        click.echo(
+            f"Node {name}: no agent runs there, and its last report says that values of ours "
+            "are in place: run `slackwater release` there, or reboot it",
+            err=True,
+        )
+    if found.silent:
+        count = len(found.silent)
+        named = "1 node has" if count == 1 else f"{count} nodes have"
+        click.echo(
+            f"slackwater: {named} not answered within {wait:g} s; the others "
+            f"({len(found.released)}) are released",
+            err=True,
+        )
+        sys.exit(_SILENT)
 
 
 def _clear_node(node: str, kubeconfig: str, context: str) -> None:

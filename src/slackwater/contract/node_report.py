@@ -74,6 +74,8 @@ class NodeReport(msgspec.Struct, frozen=True):
     rules: FollowedObjects = {}
     #: How new containers come by their quotas; None where no policy has any for them.
     container_starts: str | None = None
+    #: The word by which the cluster asked for a release, once nothing of ours is left.
+    released: str | None = None
 
     def text(self) -> str:
         """As the annotation has it; what is not known is left out."""
@@ -90,6 +92,7 @@ class NodeReport(msgspec.Struct, frozen=True):
             "problems": self.problems,
             "rules": self.rules or None,
             "containerStarts": self.container_starts,
+            "released": self.released,
         }
         known = {key: value for key, value in said.items() if value is not None}
         return msgspec.json.encode(known).decode()
@@ -127,6 +130,7 @@ def _report(field: Field) -> NodeReport:
         problems=(_of(field, "problems", _sentences) or ()),
         rules=(_of(field, "rules", _followed_objects) or {}),
         container_starts=_of(field, "containerStarts", text),
+        released=_of(field, "released", text),
     )
 
 

@@ -173,6 +173,11 @@ class CommandQueue:
                 state.take((), self._clock(), decided=True)
             self._changed.notify()
 
+    def is_released(self) -> bool:
+        """Whether nothing is wanted of the Node, and it shows nothing of ours."""
+        with self._changed:
+            return all(state.is_gone() for state in self._states)
+
     def stop(self, patience: float) -> None:
         """Waits for the attempt in progress, and for what `release` asked for."""
         with self._changed:

@@ -65,6 +65,8 @@ def due_at(
     """When the Node is to be written if nothing else changes. `seen` is what it shows now."""
     if pace.written is None:
         return pace.not_before
+    if wanted.report.released != (seen.report.released if seen else None):
+        return pace.not_before  # somebody waits for it, and then this agent goes
     wait = WRITE_INTERVAL if seen is None or differs(wanted, seen, grain) else HEARTBEAT_INTERVAL
     due = pace.written + wait
     if seen is not None and is_urgent(wanted, seen):

@@ -157,6 +157,14 @@ class WantedNodeState(ABC, Generic[_Wanted, _Seen]):
     def is_released(self) -> bool:
         return self._wanted == self.nothing
 
+    def is_gone(self) -> bool:
+        """Whether the Node shows nothing of ours either."""
+        seen = self.seen()
+        gone = (
+            self._settled == self.nothing if seen is None else not self.differs(seen, self.nothing)
+        )
+        return self.is_released() and gone
+
     def begin(self) -> "NodeWrite[_Wanted] | None":
         """What has to be written now; None where nothing has."""
         due, wanted = self.next_due(), self._wanted

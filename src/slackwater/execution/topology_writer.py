@@ -102,10 +102,12 @@ class TopologyStep(msgspec.Struct, frozen=True):
 
 
 class TopologyState(msgspec.Struct, frozen=True):
-    """`attempts` to write by how they ended, `problem` why the object is not as wanted."""
+    """`attempts` to write by how they ended, `problem` why the object is not as wanted. `is_left`:
+    it is not wanted any more, and ours may be there."""
 
     attempts: Mapping[str, int] = {}
     problem: str = ""
+    is_left: bool = False
 
 
 def decide_step(
@@ -171,6 +173,14 @@ def _delete(client: TopologyClient, name: str, uid: str) -> None:
             raise
 
 
+def is_left(order: TopologyOrder, view: InformerView[SeenTopology]) -> bool:
+    """Whether an object that is not wanted is there, or nobody knows."""
+    if order.wanted or view.unknown_kind:
+        return False
+    seen = view.items.get(order.node.name)
+    return seen.is_ours if seen is not None else not view.synced
+
+
 class TopologyWriter:
     """Guards the thread that writes the object."""
 
@@ -228,8 +238,10 @@ class TopologyWriter:
             self._leaves = True
 
     def state(self) -> TopologyState:
+        view = self._seen()
         with self._changed:
-            return TopologyState(dict(self._attempts), self._problem)
+            left = self._order is not None and is_left(self._order, view)
+            return TopologyState(dict(self._attempts), self._problem, left)
 
     def stop(self, patience: float) -> None:
         if not self._thread.is_alive():

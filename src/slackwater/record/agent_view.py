@@ -38,6 +38,8 @@ class ClusterLink(msgspec.Struct, frozen=True):
     lost: int = 0
     topology: Mapping[str, int] = {}
     unreported: str = ""
+    #: What of ours the API server still shows, where nothing is wanted there any more.
+    left_there: str = ""
 
     def lost_touch(self) -> tuple[str, ...]:
         """The sources that could not be watched for a while: a watch that is cut and resumed at
@@ -79,8 +81,9 @@ class RoundState(msgspec.Struct, frozen=True, kw_only=True):
     the configuration's. `blind` is why the round saw nothing, `blind_because` the bad
     configuration that is the reason; `lost_since` is set if that is
     because the kubelet's cgroup tree is missing, not because objects are. `kept` counts the values
-    that stay in place while it is blind. `ledger` says what is wrong with the ledger. `off` has the
-    reason for each policy that is off."""
+    that stay in place while it is blind. `released_for` is the word by
+    which the cluster asked for a release of everything, once every value is back. `ledger` says
+    what is wrong with the ledger. `off` has the reason for each policy that is off."""
 
     ended: Micros | None = None
     problems: tuple[ConfigurationProblem, ...] = ()
@@ -88,6 +91,7 @@ class RoundState(msgspec.Struct, frozen=True, kw_only=True):
     blind_because: tuple[ConfigurationProblem, ...] = ()
     lost_since: Micros | None = None
     paused: str = ""
+    released_for: str = ""
     kept: int | None = None
     ledger: tuple[str, ...] = ()
     settings: AgentSettings = DEFAULTS

@@ -111,22 +111,33 @@ def node_report(view: AgentView) -> NodeReport:
     problems = tuple(shorten(each, _LONGEST_PROBLEM) for each in troubles)
     if record is None:
         return NodeReport(
-            version=__version__, holding=view.kept, policies=dict(view.off), problems=problems
+            version=__version__,
+            holding=view.kept,
+            policies=dict(view.off),
+            problems=problems,
+            released=_released_for(view, view.kept or 0),
         )
     on = dict.fromkeys(record.inputs.policies, "")
     seen = None if view.blind else record
+    holding = len(_held_after(record))
     return NodeReport(
         version=__version__,
         since=_last_change(view, record),
         period=format_duration(record.inputs.agent.period),
         quota=_best_effort_quota(seen) if seen else None,
         used=_best_effort_usage(seen, usage_step(view)) if seen else None,
-        holding=len(_held_after(record)),
+        holding=holding,
         policies=on | dict(view.off),
         problems=problems,
         rules=followed_objects(view),
         container_starts=shorten(view.container_starts(), _LONGEST_REASON) or None,
+        released=_released_for(view, holding),
     )
+
+
+def _released_for(view: AgentView, holding: int) -> str | None:
+    """Who asked waits for this: only once nothing of ours is left, here and at the API server."""
+    return None if holding or view.link.left_there else view.released_for or None
 
 
 def _without_cpus(record: TickRecord) -> Iterator[str]:

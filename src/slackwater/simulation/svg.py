@@ -71,7 +71,9 @@ text { font-family: "DejaVu Sans", "Liberation Sans", "Noto Sans", Arial, sans-s
 _ZOOM = 2
 _FONT_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
 _FONTS = (".ttf", ".otf", ".ttc")
-NO_RENDERER = Gap("the package resvg-py is not installed (pip install 'slackwater[demo]')")
+NO_RENDERER = Gap(
+    "the package resvg-py is not installed (pip install '.[demo]' in Slackwater's source)"
+)
 NO_FONT = Gap("this machine has no fonts to draw text with")
 
 

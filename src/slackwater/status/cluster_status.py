@@ -198,7 +198,7 @@ def _with_report(row: NodeStatusRow, report: NodeReport) -> NodeStatusRow:
 #: How far the clocks of the cluster and of this machine may be apart.
 _CLOCKS_DIFFER = dt.timedelta(seconds=30)
 _APPLY = "kubectl apply --server-side -f -"
-_INSTALL = f"install the Helm chart, or run `slackwater install --print | {_APPLY}`"
+_INSTALL = f"install the Helm chart, or run `slackwater install --print --image IMAGE | {_APPLY}`"
 #: Only the definitions: the programs' manifests would replace a Helm release's settings.
 _DEFINE = f"`slackwater install --print --definitions | {_APPLY}` installs"
 

@@ -9,8 +9,8 @@ from slackwater.agent.dependencies import (
     AgentDependencies,
     CommandLineOverrides,
 )
+from slackwater.agent.pause import RELEASED_BY_HAND
 from slackwater.agent.program import (
-    RELEASED_BY_HAND,
     Agent,
     log_tick,
 )

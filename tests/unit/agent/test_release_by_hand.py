@@ -7,8 +7,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from slackwater.agent.pause import RELEASED_BY_HAND
 from slackwater.agent.pause_file import FILE, PauseFile
-from slackwater.agent.program import RELEASED_BY_HAND, Agent
+from slackwater.agent.program import Agent
 from slackwater.cli.resume import resume
 from slackwater.model.gap import Gap
 from slackwater.record.journal import TickRecord

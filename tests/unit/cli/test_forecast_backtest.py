@@ -415,5 +415,6 @@ def test_without_numpy_there_is_one_sentence() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == (
-        "slackwater: forecasts need the package numpy: pip install 'slackwater[forecast]'\n"
+        "slackwater: forecasts need the package numpy: pip install '.[forecast]' in "
+        "Slackwater's source\n"
     )

@@ -31,12 +31,13 @@ def key(each: dict[str, Any]) -> tuple[str, str, str]:
 def test_without_print_it_says_what_to_do() -> None:
     done = install()
     assert (done.stdout, done.returncode) == ("", 2)
-    assert "slackwater install --print | kubectl apply --server-side -f -" in done.stderr
+    said = "slackwater install --print --image IMAGE | kubectl apply --server-side -f -"
+    assert said in done.stderr
 
 
 def test_without_print_the_choices_that_were_made_are_kept() -> None:
     for said in (
-        ("--definitions",), ("-n", "mine"), ("--image", "example.com/s:1"),
+        ("--definitions",), ("-n", "mine", "--image", "a"), ("--image", "example.com/s:1"),
         ("--definitions", "--namespace", "mine"),
     ):  # fmt: skip
         done = install(*said)
@@ -46,8 +47,27 @@ def test_without_print_the_choices_that_were_made_are_kept() -> None:
 
 
 def test_print_is_the_manifests() -> None:
-    done = install("--print")
+    done = install("--print", "--image", IMAGE)
     assert (done.stdout, done.stderr, done.returncode) == (manifests(), "", 0)
+
+
+def test_without_an_image_of_ones_own_nothing_is_printed() -> None:
+    """Whoever owned the name of a default one would be root on every node."""
+    done = install("--print")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert "--image is missing, but must be the name of an image that you built" in done.stderr
+    done = install("--print", "--image", f"a/b@sha256:{'0' * 64}")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert "--manager-image is missing, but must be named as well" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("image", "managers"),
+    [("a", "a-manager"), ("a:5000/b/c", "a:5000/b/c-manager"), ("h:1/a:b", "h:1/a-manager:b")],
+)
+def test_the_managers_image_is_beside_the_other_one(image: str, managers: str) -> None:
+    done = install("--print", "--image", image)
+    assert done.stdout == manifests(NAMESPACE, image, managers)
 
 
 def test_the_definitions_alone() -> None:
@@ -109,7 +129,7 @@ def test_another_namespace_and_image() -> None:
 
 def test_variables_say_the_same() -> None:
     done = install("--print", SLACKWATER_NAMESPACE="night", SLACKWATER_IMAGE="a:b")
-    assert done.stdout == manifests("night", "a:b")
+    assert done.stdout == manifests("night", "a:b", "a-manager:b")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +162,8 @@ def test_a_bad_name_is_one_sentence(arguments: tuple[str, ...], sentence: str) -
      f"example.com/a:b@sha256:{'f' * 64}"],
 )  # fmt: skip
 def test_images_that_are_taken(image: str) -> None:
-    assert f'image: "{image}"' in install("--print", "--image", image).stdout
+    said = install("--print", "--image", image, "--manager-image", "m").stdout
+    assert f'image: "{image}"' in said
 
 
 @settings(max_examples=20)

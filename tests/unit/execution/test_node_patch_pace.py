@@ -37,6 +37,16 @@ def at(second: float) -> Micros:
     return Micros(int(second * SECOND))
 
 
+def test_that_everything_is_released_waits_for_nothing() -> None:
+    """Who asked waits for it. Only a server that refuses is spared."""
+    pace = WritePace(written=at(99), urgent=at(99))
+    wanted, seen = status_patch(released="word"), status_patch()
+    assert due_at(wanted, seen, pace, GRAIN) == 0
+    assert due_at(wanted, wanted, pace, GRAIN) > at(99)
+    refused = pace_after_failure(pace, at(100), None, 0.5)
+    assert due_at(wanted, seen, refused, GRAIN) == refused.not_before > at(100)
+
+
 @pytest.mark.parametrize(
     ("wanted", "seen"),
     [

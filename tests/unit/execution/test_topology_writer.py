@@ -321,3 +321,21 @@ def test_for_an_agent_that_is_gone_its_own_object_is_removed(
     server.stored = others(manager)
     remove_own(server, "here")
     assert server.asked == asked
+
+
+def test_whether_ours_is_left_is_known_while_none_is_wanted(server: Server) -> None:
+    server.writer.offer(ORDER)
+    server.look()
+    assert not server.writer.state().is_left, "it is wanted"
+    gone = msgspec.structs.replace(ORDER, wanted=False)
+    server.writer.offer(gone)
+    assert server.writer.state().is_left
+    server.look()
+    assert not server.writer.state().is_left
+    server.stored = {"metadata": {"labels": {LABEL: KOORDINATOR}}}
+    assert not server.writer.state().is_left, "it is theirs"
+    server.stored = None
+    server.view = InformerView({}, problem="forbidden")
+    assert server.writer.state().is_left, "nobody knows"
+    server.view = InformerView({}, problem="no such kind", unknown_kind=True)
+    assert not server.writer.state().is_left

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +29,25 @@ def test_versions_are_in_step() -> None:
     assert chart["appVersion"] == __version__
     plain, _, development = __version__.partition(".dev")
     assert chart["version"] == (f"{plain}-dev.{development}" if development else plain)
-    assert f"{VALUES['image']['repository']}:{__version__}" == IMAGE
-    assert f"{VALUES['manager']['image']['repository']}:{__version__}" == MANAGER_IMAGE
+
+
+def test_no_image_is_named_that_somebody_else_may_own() -> None:
+    assert VALUES["image"]["repository"] == VALUES["manager"]["image"]["repository"] == ""
+    assert IMAGE.partition("/")[0].endswith(".invalid")
+    assert IMAGE.replace("/slackwater:", "/slackwater-manager:") == MANAGER_IMAGE
+    packaged = yaml.safe_load_all((manifests.FOLDER / PROGRAMS).read_text())
+    text = "\n".join(json.dumps(each) for each in packaged)
+    assert set(re.findall(r'"image": "([^"]*)"', text)) == {IMAGE, MANAGER_IMAGE}
+
+
+@pytest.mark.parametrize("path", [
+    *(ROOT / "docs").rglob("*.md"), ROOT / "README.md", CHART / "templates" / "NOTES.txt",
+    *(ROOT / "src").rglob("*.py"),
+], ids=lambda path: path.name)  # fmt: skip
+def test_nothing_is_installed_by_a_name_that_we_do_not_own(path: Path) -> None:
+    if "adr" in path.parts:
+        return
+    assert not re.search(r"pip install '?slackwater|[ =\"]slackwater/slackwater", path.read_text())
 
 
 def test_the_dockerfile_uses_our_uv() -> None:

@@ -64,6 +64,7 @@ from slackwater.model.problem import ConfigurationProblem, DocumentName, Invalid
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros, format_age
 from slackwater.observation.objects.object_set import (
+    RELEASE_KEY,
     STAYS,
     MissingObjects,
     Objects,
@@ -82,6 +83,8 @@ _LEFT_OUT = (
     node_interference.ANNOTATION,
     node_offer.ANNOTATION,
 )
+#: It is repeated in the Node's report.
+_LONGEST_WORD = 64
 _Value = TypeVar("_Value")
 
 
@@ -100,6 +103,8 @@ class SeenMap(msgspec.Struct, Generic[_Value], frozen=True):
     uid: str
     value: _Value | None
     problem: ConfigurationProblem | None = None
+    #: The word under RELEASE_KEY, whatever the rest says.
+    release: str = ""
 
 
 def pod_of(raw: msgspec.Raw) -> Pod:
@@ -162,10 +167,12 @@ def _map(raw: msgspec.Raw, read: Callable[[ConfigMap, DocumentName], _Value]) ->
     config_map = read_config_map(document, _SOURCE)
     uid = _uid(document)
     name = DocumentName("", "ConfigMap", config_map.namespace, config_map.name)
+    release = config_map.data.get(RELEASE_KEY, "").strip()[:_LONGEST_WORD]
     try:
-        return SeenMap(uid, read(config_map, name))
+        return SeenMap(uid, read(config_map, name), release=release)
     except InvalidError as error:
-        return SeenMap(uid, None, ConfigurationProblem(problems=error.problems, about=name))
+        problem = ConfigurationProblem(problems=error.problems, about=name)
+        return SeenMap(uid, None, problem, release)
 
 
 def _uid(document: object) -> str:
@@ -362,6 +369,14 @@ class ClusterObjects:
         """Extended resources of the Node, as far as it is heard. From any thread."""
         seen = self._seen_node()
         return seen.offer if seen else None
+
+    def release_asked(self) -> str | None:
+        """By what word our settings' ConfigMap asks for a release of everything: empty where it
+        does not, None where there is none, or it cannot be read."""
+        for seen in self._feeds.settings.view().items.values():
+            if isinstance(seen, SeenMap):
+                return seen.release
+        return None
 
     def find_pod(self, namespace: str, name: str) -> Pod | None:
         """As it was heard last. From any thread."""

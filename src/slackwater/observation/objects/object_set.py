@@ -54,6 +54,9 @@ from slackwater.settings.agent_document import Settings, SettingsSchema
 STAYS = "its last valid content stays in force"
 #: Our own settings in a cluster.
 SETTINGS_MAP, SETTINGS_KEY = "slackwater-agent", "settings.yaml"
+#: Beside them: a word, by which every agent is asked to release everything. It repeats the word
+#: in its report once it has. Empty: nobody asks.
+RELEASE_KEY = "release"
 
 
 class Objects(msgspec.Struct, frozen=True):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 NOT_INSTALLED = (
-    "a broker is asked with kafka-python, which is not installed: pip install 'slackwater[kafka]', "
-    "or name no bootstrap servers and have the lag from Prometheus"
+    "a broker is asked with kafka-python, which is not installed: pip install '.[kafka]' in "
+    "Slackwater's source, or name no bootstrap servers and have the lag from Prometheus"
 )
 #: The part of the timeout for one request: a silent broker leaves time for another.
 _REQUEST_SHARE = 0.25

@@ -11,7 +11,9 @@ from slackwater.contract.node_report import ANNOTATION
 from slackwater.model.cgroup import Tier
 from slackwater.model.problem import DocumentName, InvalidError
 from slackwater.observation.objects import cluster as readers
+from tests.unit.observation.objects.feeds import Cluster
 
+GOOD_SETTINGS = "{apiVersion: slackwater.io/v1, kind: AgentSettings, spec: {}}"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -174,3 +176,23 @@ def test_a_colocation_configuration() -> None:
     wrong = {"selector": {}, "memoryQos": {"highRatio": 900}}
     with pytest.raises(InvalidError, match=r"ColocationConfiguration shop/web: spec\.memoryQos"):
         readers.pod_configuration_of(item({"spec": wrong}))
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        ({"settings.yaml": GOOD_SETTINGS, "release": ""}, ""),
+        ({"settings.yaml": GOOD_SETTINGS}, ""),
+        ({"settings.yaml": GOOD_SETTINGS, "release": " w1\n"}, "w1"),
+        # What is wrong with the settings must not keep their values in place.
+        ({"settings.yaml": "spec: [", "release": "w1"}, "w1"),
+        ({"release": "x" * 100}, "x" * 64),
+    ],
+)
+def test_the_word_of_a_release_is_read_beside_the_settings(data: dict[str, str], word: str) -> None:
+    cluster = Cluster()
+    cluster.hand("settings").put({})
+    assert cluster.objects.release_asked() is None
+    seen = readers.settings_of(item({"data": data}, name="slackwater-agent"))
+    cluster.hand("settings").put({"ns/slackwater-agent": seen})
+    assert cluster.objects.release_asked() == word

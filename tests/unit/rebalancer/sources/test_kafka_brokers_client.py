@@ -154,7 +154,7 @@ def test_without_the_library_it_says_how_to_have_it(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(builtins, "__import__", no_kafka)
     assert failure("127.0.0.1:1") == NOT_INSTALLED
-    assert "pip install 'slackwater[kafka]'" in NOT_INSTALLED
+    assert "pip install '.[kafka]' in Slackwater's source" in NOT_INSTALLED
 
 
 @pytest.mark.parametrize(
