@@ -60,7 +60,16 @@ def test_kill_9_of_the_api_server_during_a_watch(
     world.put("a", "1")
     world.put("b", "1")
     # As in production: half a second at first, then twice as long each time.
-    watched = watch(pace=WatchPace(watch=60.0, silence=10.0, first_wait=0.5, longest_wait=4.0))
+    watched = watch(
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=60.0,
+            silence=10.0,
+            first_wait=0.5,
+            longest_wait=4.0,
+        )
+    )
     assert watched.informer.wait_synced(300)
     before, calls = world.attempts(), watched.calls
     fragile.kill(API_SERVER)
@@ -87,7 +96,14 @@ def test_many_informers_come_back_without_a_storm(
 ) -> None:
     """Thirty at once: each asks a few times, and not all in the same moment."""
     world.put("a", "1")
-    pace = WatchPace(watch=60.0, silence=10.0, first_wait=0.5, longest_wait=4.0)
+    pace = WatchPace(
+        start_spread=0.0,
+        reopen_spread=0.0,
+        watch=60.0,
+        silence=10.0,
+        first_wait=0.5,
+        longest_wait=4.0,
+    )
     crowd = [watch(pace=pace) for _ in range(30)]
     for watched in crowd:
         assert watched.informer.wait_synced(300)
@@ -108,7 +124,16 @@ def test_many_informers_come_back_without_a_storm(
 def test_a_paused_api_server(fragile: ControlPlane, world: RealWorld, watch: Watch) -> None:
     """It keeps its connections and says nothing: only the watchdog notices."""
     world.put("a", "1")
-    watched = watch(pace=WatchPace(watch=60.0, silence=1.5, first_wait=0.2, longest_wait=1.0))
+    watched = watch(
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=60.0,
+            silence=1.5,
+            first_wait=0.2,
+            longest_wait=1.0,
+        )
+    )
     assert watched.informer.wait_synced(300)
     before = world.attempts()
     fragile.pause(API_SERVER)
@@ -230,7 +255,14 @@ def test_an_expired_token(fragile: ControlPlane, world: RealWorld, tmp_path: Pat
         clock=now,
         namespace=world.namespace,
         jitter=chance(),
-        pace=WatchPace(watch=1.0, silence=5.0, first_wait=0.2, longest_wait=2.0),
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=1.0,
+            silence=5.0,
+            first_wait=0.2,
+            longest_wait=2.0,
+        ),
     )
     informer.start()
     try:

@@ -7,6 +7,7 @@ from slackwater.model.problem import quoted
 
 #: A server may put a whole page into its message.
 _LONGEST_MESSAGE = 1000
+_TOO_NEW = "ResourceVersionTooLarge"
 #: metav1.StatusReason, for answers that have none.
 _REASONS = {
     400: "BadRequest",
@@ -47,6 +48,10 @@ class HttpStatusError(RequestError):
         self.message = message
         self.retry_after = retry_after
         self.causes = causes
+
+    def is_version_too_new(self) -> bool:
+        """This server's memory is behind the version that was asked for."""
+        return _TOO_NEW in self.causes or "Too large resource version" in self.message
 
 
 class _Cause(msgspec.Struct, frozen=True):

@@ -1,22 +1,23 @@
 """The API server's verbs, one method for each.
 
 Knows the path, the query and the content type of each verb. Answers are bytes: the caller decodes
-the few fields that it uses. Lists are read page by page, never more than one page in memory; a
-page that comes too late (410, the server has forgotten the beginning) starts the list again. May
-be shared between threads: each has its own connection.
+the few fields that it uses. Lists are read while they come, never more than one object in memory;
+a page that comes too late (410, the server has forgotten the beginning) starts the list again. May
+be shared between threads.
 """
 
+import contextlib
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Generic, TypeVar
 
 import msgspec
 
 from slackwater.contract.resources import PODS, ObjectSelector, Resource
 from slackwater.http.connection import HttpRequest
-from slackwater.http.errors import UnreachableError
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
+from slackwater.kube.list_scanner import ListScanner
 from slackwater.kube.stream import WatchStream
 from slackwater.kube.transport import Transport
 
@@ -28,6 +29,8 @@ EVERYTHING = ObjectSelector()
 _EVICTION_SECONDS = 20.0
 #: How long a watch lasts, and how long it may be silent: there is a bookmark each minute.
 WATCH_SECONDS, SILENCE_SECONDS = 300.0, 90.0
+#: Of `list`: what the server has in memory, without a question to etcd.
+ANY_VERSION = "0"
 #: A list that expires this often while it is read would expire the next time as well.
 _MOST_STARTS = 4
 
@@ -47,18 +50,8 @@ class ObjectList(msgspec.Struct, Generic[T], frozen=True):
     version: str
 
 
-class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct, frozen=True):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
-
-
-_PAGES = msgspec.json.Decoder(_Page)
-FetchPage = Callable[[str], bytearray]
+#: The pieces of one page's answer, by the page's token.
+OpenPage = Callable[[str], Generator[bytes, None, None]]
 
 
 class Client:
@@ -93,15 +86,28 @@ class Client:
         namespace: str = "",
         selector: ObjectSelector = EVERYTHING,
         page: int = 500,
+        version: str = "",
     ) -> ObjectList[T]:
-        """What `read` returns for each object. Errors of `read` pass through."""
+        """What `read` returns for each object. Errors of `read` pass through.
+
+        Not older than `version`: the latest, which an older server asks etcd for, if it is empty;
+        ANY_VERSION for what the server has in memory. From memory a list comes as a whole: a limit
+        is ignored with "0", and with another version it would send the question to etcd.
+        """
         path = resource.path(namespace)
+        paged = version in ("", ANY_VERSION)
 
-        def fetch(token: str) -> bytearray:
-            query = {"limit": str(page), "continue": token, **_selected(selector)}
-            return self._transport.fetch_json(HttpRequest("GET", _with(path, query)))
+        def open_page(token: str) -> Generator[bytes, None, None]:
+            query = {
+                "limit": str(page) if paged else "",
+                "continue": token,
+                "resourceVersion": "" if token else version,
+                "resourceVersionMatch": "" if paged else "NotOlderThan",
+                **_selected(selector),
+            }
+            return self._transport.open_list(HttpRequest("GET", _with(path, query)))
 
-        return all_pages(fetch, read, f"GET {path}")
+        return all_pages(open_page, read, f"GET {path}")
 
     def create(self, resource: Resource, body: object, namespace: str = "") -> bytes:
         return self._write("POST", resource.path(namespace), body)
@@ -224,33 +230,29 @@ class Client:
         return bytes(self._transport.fetch_json(HttpRequest(method, target, sent, content_type)))
 
 
-def all_pages(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> ObjectList[T]:
-    """`fetch` gets one page by its token; the first with an empty one."""
+def all_pages(open_page: OpenPage, read: Callable[[msgspec.Raw], T], asked: str) -> ObjectList[T]:
+    """`open_page` begins with an empty token."""
     for _ in range(_MOST_STARTS - 1):
         try:
-            return _from_start(fetch, read, asked)
+            return _from_start(open_page, read, asked)
         except HttpStatusError as refused:
             if refused.reason != "Expired":
                 raise
-    return _from_start(fetch, read, asked)
+    return _from_start(open_page, read, asked)
 
 
-def _from_start(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> ObjectList[T]:
+def _from_start(open_page: OpenPage, read: Callable[[msgspec.Raw], T], asked: str) -> ObjectList[T]:
     items: list[T] = []
     token = ""
     while True:
-        page = _decode_page(fetch(token), asked)
-        items += [read(raw) for raw in page.items or ()]
-        token = page.metadata.continue_
+        scanner = ListScanner(asked)
+        with contextlib.closing(open_page(token)) as pieces:
+            for piece in pieces:
+                items += [read(raw) for raw in scanner.feed(piece)]
+        meta = scanner.finish()
+        token = meta.continue_
         if not token:
-            return ObjectList(items, page.metadata.resource_version)
-
-
-def _decode_page(body: bytearray, asked: str) -> _Page:
-    try:
-        return _PAGES.decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UnreachableError(f"{asked}: the answer is not a list: {error}") from None
+            return ObjectList(items, meta.resource_version)
 
 
 def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, object]:

@@ -1,9 +1,12 @@
 """One kind of objects, kept equal to the API server's by list and watch, in a thread of its own.
 
 A watch that ends is resumed where it stopped; one that the server has forgotten (410) begins with
-a list, and what is not in it is gone. While the server cannot be reached, the last objects stay,
-with a reason. Readers get a mapping that never changes (copy on write), so that they need no lock;
-it stays the same object while nothing changed, so that `is` tells them that there is nothing to do.
+a list, and what is not in it is gone. Lists are answered from the server's memory: the first by
+whatever is there, a later one by what is not older than we know; only where the server refuses that
+the latest is asked for, which an older server reads from etcd (ADR 36). While the server cannot be
+reached, the last objects stay, with a reason. Readers get a mapping that never changes (copy on
+write), so that they need no lock; it stays the same object while nothing changed, so that `is`
+tells them that there is nothing to do.
 """
 
 import random
@@ -18,7 +21,7 @@ import msgspec
 from slackwater.contract.resources import ObjectSelector, Resource
 from slackwater.http.errors import Backoff, RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
-from slackwater.kube.client import EVERYTHING, Client
+from slackwater.kube.client import ANY_VERSION, EVERYTHING, Client
 from slackwater.kube.stream import WatchEvent, WatchSilentError, WatchStream
 from slackwater.model.units import Micros
 
@@ -179,13 +182,17 @@ class InformerView(msgspec.Struct, Generic[T], frozen=True):
 class WatchPace(msgspec.Struct, frozen=True):
     """Seconds: how long one watch lasts (up to a fifth more, so that not all end at once), how
     long it may be silent, and the pauses after failures. `unknown_wait` is the longest pause if the
-    server does not know the kind: a thousand agents would ask in vain otherwise."""
+    server does not know the kind: a thousand agents would ask in vain otherwise. All agents lose
+    their watches in one moment when a server goes: they come back within `reopen_spread`, and
+    agents that start at once list within `start_spread`, which delays a node's first decision."""
 
     watch: float = 300.0
     silence: float = 90.0
     first_wait: float = 0.5
     longest_wait: float = 30.0
     unknown_wait: float = 300.0
+    start_spread: float = 0.5
+    reopen_spread: float = 5.0
 
 
 def _nothing() -> None:
@@ -221,7 +228,12 @@ class Informer(Generic[T]):
         self._unknown_kind_backoff = Backoff(pace.first_wait, pace.unknown_wait, jitter)
         # Without the objects: the store has them.
         self._state: InformerView[T] = InformerView({})
+        #: Where a watch continues; empty before a list.
         self._version = ""
+        #: What the next list may not be older than.
+        self._list_version = ANY_VERSION
+        #: Whether the last watch worked.
+        self._watched = False
         self._stream: WatchStream | None = None
         self._stopping = threading.Event()
         self._synced = threading.Event()
@@ -255,6 +267,7 @@ class Informer(Generic[T]):
     def _run(self) -> None:
         problem = "its thread ended by a mistake of ours"
         try:
+            self._stopping.wait(self._spread(self._pace.start_spread))
             while not self._stopping.is_set():
                 pause = self._list_and_watch()
                 self._stopping.wait(pause)
@@ -270,7 +283,7 @@ class Informer(Generic[T]):
                 self._list()
             return self._watch()
         except HttpStatusError as refused:
-            if refused.reason == "Expired":
+            if refused.reason == "Expired" or refused.is_version_too_new():
                 return self._schedule_relist(refused)
             return self._handle_failure(refused, refused.retry_after)
         except RequestError as error:
@@ -282,6 +295,7 @@ class Informer(Generic[T]):
             self._store.read_listed,
             namespace=self._namespace,
             selector=self._selector,
+            version=self._list_version,
         )
         changed = self._store.replace(listing.items)
         self._version = listing.version
@@ -294,12 +308,13 @@ class Informer(Generic[T]):
 
     def _watch(self) -> float:
         began = time.monotonic()
+        seconds = self._pace.watch * (1 + self._jitter.random() / 5)
         stream = self._client.watch(
             self._resource,
             self._version,
             namespace=self._namespace,
             selector=self._selector,
-            seconds=self._pace.watch * (1 + self._jitter.random() / 5),
+            seconds=seconds,
             silence=self._pace.silence,
         )
         self._stream = stream
@@ -307,11 +322,12 @@ class Informer(Generic[T]):
             stream.close()
         if self._set_state("", synced=True):
             self._changed()
-        return self._follow(stream, began)
+        return self._follow(stream, began, seconds)
 
-    def _follow(self, stream: WatchStream, began: float) -> float:
+    def _follow(self, stream: WatchStream, began: float, seconds: float) -> float:
         """Applies events until the watch ends. The pause after it protects a server that ends each
-        watch at once. Silence is an ordinary end: the next request shows whether the server is
+        watch at once, and, where it ends before its time, the one that takes over from a server
+        that shuts down. Silence is an ordinary end: the next request shows whether the server is
         there."""
         heard = False
         events = iter(stream)
@@ -328,11 +344,14 @@ class Informer(Generic[T]):
             # One event is not enough: a watch that is cut after its first event does not work.
             if lasted >= _SHORTEST_WATCH:
                 self._backoff.reset()
+                self._watched = True
         if not heard and lasted < _SHORTEST_WATCH and not self._stopping.is_set():
             raise UnreachableError(
                 f"watching {self._resource.plural}: it ends as soon as it begins"
             )
-        return max(_SHORTEST_WATCH - lasted, 0.0)
+        early = lasted < seconds - _SHORTEST_WATCH
+        spread = self._spread(self._pace.reopen_spread) if early else 0.0
+        return max(_SHORTEST_WATCH - lasted, spread, 0.0)
 
     def _apply(self, event: WatchEvent) -> None:
         one = decode_name(event.object)
@@ -347,10 +366,11 @@ class Informer(Generic[T]):
             self._changed()
 
     def _schedule_relist(self, refused: HttpStatusError) -> float:
-        """The server forgot our version: list again. After a pause, or a server that forgets at
-        once would be asked for everything over and over. It is a problem if the list expired."""
+        """The server forgot our version, or does not have it yet: list again. After a pause, or a
+        server that forgets at once would be asked for everything over and over. It is a problem if
+        the list was refused: then the latest is asked for."""
         first = bool(self._version)
-        self._version = ""
+        self._list_version, self._version = self._version, ""
         pause = self._backoff.after_failure(refused.retry_after)
         if not first and self._set_state(str(refused)):
             self._changed()
@@ -360,11 +380,16 @@ class Informer(Generic[T]):
         status = error.status if isinstance(error, HttpStatusError) else 0
         unknown = status == HTTPStatus.NOT_FOUND
         if unknown:
-            self._version = ""
+            self._version, self._list_version = "", ANY_VERSION
         forbidden = status == HTTPStatus.FORBIDDEN
         if self._set_state(str(error), unknown_kind=unknown, forbidden=forbidden):
             self._changed()
-        return (self._unknown_kind_backoff if unknown else self._backoff).after_failure(asked)
+        pause = (self._unknown_kind_backoff if unknown else self._backoff).after_failure(asked)
+        lost, self._watched = self._watched, False
+        return pause + self._spread(self._pace.reopen_spread) if lost else pause
+
+    def _spread(self, seconds: float) -> float:
+        return seconds * self._jitter.random()
 
     def _set_state(
         self,

@@ -14,13 +14,12 @@ import msgspec
 from slackwater.http.connection import Connection, HttpRequest
 from slackwater.http.errors import UnreachableError
 from slackwater.kube.api_status import Status, excerpt, refusal_of
+from slackwater.kube.list_scanner import LARGEST_OBJECT
 
 if TYPE_CHECKING:
     import http.client
 
 _PIECE = 1 << 16
-#: etcd limits an object to 1.5 MiB; as JSON it is larger, but not this much.
-_LARGEST_EVENT = 32 << 20
 
 
 class WatchSilentError(UnreachableError):
@@ -114,8 +113,8 @@ class WatchStream:
             raise self._connection.failure(self._call, error) from None
 
     def _check(self, size: int, heard: float) -> None:
-        if size > _LARGEST_EVENT:
-            raise UnreachableError(self._told(f"an event of more than {_LARGEST_EVENT >> 20} MiB"))
+        if size > LARGEST_OBJECT:
+            raise UnreachableError(self._told(f"an event of more than {LARGEST_OBJECT >> 20} MiB"))
         if time.monotonic() - heard > self._silence:
             raise UnreachableError(self._told(f"no whole event for {self._silence:g} s"))
 

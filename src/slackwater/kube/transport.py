@@ -1,4 +1,7 @@
-"""Sends requests to the API server over kept connections, one for each thread.
+"""Sends requests to the API server over kept connections, which threads share.
+
+A watch needs a connection of its own for as long as it lasts (HTTP/1.1); all other requests take
+one that is kept, and of those that nobody uses few are kept (ADR 36).
 
 Retries three things: a kept connection that turned out to be closed, if repeating the request is
 safe; a 401, with renewed credentials; and a busy server that says how long to wait. Everything
@@ -7,7 +10,7 @@ else is the caller's.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from slackwater.http.connection import Connection, HttpRequest, read_body
@@ -16,25 +19,27 @@ from slackwater.http.errors import ConnectionDroppedError, RequestError, Unreach
 from slackwater.http.tls import TlsContexts
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError, excerpt, refusal
+from slackwater.kube.list_scanner import LARGEST_OBJECT
 from slackwater.kube.stream import WatchStream
 
 if TYPE_CHECKING:
     import http.client
 
-#: 500 objects of the largest size that etcd keeps would be 750 MB; no page of ours comes near.
-_LARGEST_ANSWER = 128 << 20
+#: Of anything but a list, which is read object by object.
+_LARGEST_ANSWER = LARGEST_OBJECT
 #: Of an answer that is not 2xx.
 _LARGEST_REFUSAL = 1 << 20
 #: A whole answer may take this many times the timeout of one read.
 _WHOLE_ANSWER_FACTOR = 6
+#: A list may be some hundred MB, and is decoded while it comes.
+_WHOLE_LIST_FACTOR = 30
+_PIECE = 1 << 16
+#: Connections that nobody uses now. More would be what a burst left behind.
+_MOST_IDLE = 2
 #: Idempotent methods; an apply is safe too, other patches are not.
 _IDEMPOTENT = ("GET", "PUT")
 _APPLY = "application/apply-patch+yaml"
 _BUSY = (429, 503)
-
-
-class _Slot(threading.local):
-    kept: Connection | None = None
 
 
 class Transport:
@@ -52,31 +57,31 @@ class Transport:
         self._timeout = timeout
         self._sleep = sleep
         self._contexts = TlsContexts(access.trust)
-        self._slot = _Slot()
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
 
     def fetch_json(self, request: HttpRequest) -> bytearray:
         """The body of a 2xx answer in JSON."""
         body, kind = self.fetch(request)
         if body and "json" not in kind:
-            raise UnreachableError(
-                f"{request} at {self._access.server}: the answer is {kind or 'of no known type'} "
-                f"instead of JSON, from a proxy or a login page perhaps: {excerpt(bytes(body))}"
-            )
+            raise self._not_json(request, kind, bytes(body))
         return body
 
     def fetch(self, request: HttpRequest) -> tuple[bytearray, str]:
-        """The body of a 2xx answer and its type. Waits if a busy server says how long."""
-        waited = 0.0
-        while True:
-            try:
-                return self._fetch_once(request)
-            except HttpStatusError as refused:
-                pause = refused.retry_after
-                busy = request.method == "GET" and refused.status in _BUSY
-                if not busy or pause is None or waited + pause > self._timeout:
-                    raise
-                self._sleep(pause)
-                waited += pause
+        """The body of a 2xx answer and its type."""
+        connection, response = self._send_patiently(request)
+        body = self._read_body(connection, response, request, _LARGEST_ANSWER)
+        return body, response.headers.get_content_type()
+
+    def open_list(self, request: HttpRequest) -> Generator[bytes, None, None]:
+        """The body of a 2xx answer in JSON, of any size, piece by piece. To be closed by whoever
+        does not read all of it."""
+        connection, response = self._send_patiently(request)
+        kind = response.headers.get_content_type()
+        if "json" not in kind:
+            body = self._read_body(connection, response, request, _LARGEST_REFUSAL)
+            raise self._not_json(request, kind, bytes(body))
+        return self._pieces(connection, response, request)
 
     def fetch_date(self, request: HttpRequest) -> str:
         """The Date of a 2xx answer, by the server's clock."""
@@ -90,15 +95,27 @@ class Transport:
         return WatchStream(connection, response, request, silence, self._keep)
 
     def close(self) -> None:
-        """Closes the calling thread's connection."""
-        kept, self._slot.kept = self._slot.kept, None
-        if kept is not None:
-            kept.close()
+        """Closes the connections that nobody uses now."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
 
-    def _fetch_once(self, request: HttpRequest) -> tuple[bytearray, str]:
-        connection, response = self._send_authenticated(request, self._timeout)
-        body = self._read_body(connection, response, request, _LARGEST_ANSWER)
-        return body, response.headers.get_content_type()
+    def _send_patiently(
+        self, request: HttpRequest
+    ) -> "tuple[Connection, http.client.HTTPResponse]":
+        """Waits if a busy server says how long."""
+        waited = 0.0
+        while True:
+            try:
+                return self._send_authenticated(request, self._timeout)
+            except HttpStatusError as refused:
+                pause = refused.retry_after
+                busy = request.method == "GET" and refused.status in _BUSY
+                if not busy or pause is None or waited + pause > self._timeout:
+                    raise
+                self._sleep(pause)
+                waited += pause
 
     def _send_authenticated(
         self, request: HttpRequest, timeout: float
@@ -152,20 +169,56 @@ class Transport:
             response.close()
             connection.close()
             raise connection.failure(request, error) from None
+        self._keep_after(response, connection)
+        return body
+
+    def _pieces(
+        self, connection: Connection, response: "http.client.HTTPResponse", request: HttpRequest
+    ) -> Generator[bytes, None, None]:
+        import http.client
+
+        whole = False
+        deadline = time.monotonic() + self._timeout * _WHOLE_LIST_FACTOR
+        try:
+            while piece := response.read1(_PIECE):
+                yield piece
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+            if response.length:
+                raise http.client.IncompleteRead(b"", response.length)
+            whole = True
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise connection.failure(request, error) from None
+        finally:
+            response.close()
+            if whole:
+                self._keep_after(response, connection)
+            else:
+                connection.close()
+
+    def _keep_after(self, response: "http.client.HTTPResponse", connection: Connection) -> None:
         if response.will_close:
             connection.close()
         else:
             self._keep(connection)
-        return body
+
+    def _not_json(self, request: HttpRequest, kind: str, body: bytes) -> UnreachableError:
+        return UnreachableError(
+            f"{request} at {self._access.server}: the answer is {kind or 'of no known type'} "
+            f"instead of JSON, from a proxy or a login page perhaps: {excerpt(body)}"
+        )
 
     def _take_connection(self, identity: Identity) -> Connection:
-        """The thread's own if it can still be used, else a new one."""
-        kept, self._slot.kept = self._slot.kept, None
-        if kept is not None:
+        """One that nobody uses, if it can still be used, else a new one."""
+        while (kept := self._take_idle()) is not None:
             if _same_certificate(kept.identity, identity) and kept.is_usable():
                 return kept
             kept.close()
         return self._open(identity)
+
+    def _take_idle(self) -> Connection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
 
     def _open(self, identity: Identity) -> Connection:
         secure = self._access.server.scheme == "https"
@@ -173,9 +226,11 @@ class Transport:
         return Connection(self._access.endpoint, identity, context, self._timeout)
 
     def _keep(self, connection: Connection) -> None:
-        kept, self._slot.kept = self._slot.kept, connection
-        if kept is not None:
-            kept.close()
+        with self._lock:
+            if len(self._idle) < _MOST_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def _headers(self, request: HttpRequest, identity: Identity) -> list[tuple[str, str]]:
         headers = [

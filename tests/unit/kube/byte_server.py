@@ -145,6 +145,10 @@ class ByteServer:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
+    def open_connections(self) -> int:
+        with self._lock:
+            return len(self._open)
+
     def asked(self) -> list[str]:
         """Method and path of every request."""
         return [f"{one.method} {one.path}" for one in list(self.requests)]

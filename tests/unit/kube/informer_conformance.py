@@ -89,7 +89,16 @@ def test_a_selector_is_the_servers(world: World, watch: Watch) -> None:
 
 def test_a_watch_that_ends_goes_on(world: World, watch: Watch) -> None:
     """The server ends it after a second; nothing is listed again, nothing is lost."""
-    watched = watch(pace=WatchPace(watch=1.0, silence=5.0, first_wait=0.02, longest_wait=0.2))
+    watched = watch(
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=1.0,
+            silence=5.0,
+            first_wait=0.02,
+            longest_wait=0.2,
+        )
+    )
     assert watched.informer.wait_synced(300)
     first = watched.informer.view().heard_at
     for number in range(12):

@@ -21,7 +21,14 @@ from tests.unit.kube.byte_server import eventually
 
 _SEEDS = itertools.count()
 #: Fast, for tests: a real informer waits for seconds where this one waits for moments.
-QUICK = WatchPace(watch=3600.0, silence=300.0, first_wait=0.02, longest_wait=0.2)
+QUICK = WatchPace(
+    watch=3600.0,
+    silence=300.0,
+    first_wait=0.02,
+    longest_wait=0.2,
+    start_spread=0.0,
+    reopen_spread=0.0,
+)
 
 
 class World(Protocol):

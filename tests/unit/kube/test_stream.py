@@ -126,7 +126,7 @@ def test_events_before_an_accident_count() -> None:
 
 
 def test_an_absurd_event_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_module, "_LARGEST_EVENT", 1 << 20)
+    monkeypatch.setattr(stream_module, "LARGEST_OBJECT", 1 << 20)
 
     def flood(_request: Request, wire: Wire) -> None:
         wire.begin_chunks()

@@ -87,8 +87,7 @@ def test_a_connection_that_was_closed_meanwhile_is_seen_before_it_is_used() -> N
         one.fetch_json(POST)
         server.hang_up()
         for _ in range(200):
-            kept = one._slot.kept
-            assert kept is not None
+            [kept] = one._idle
             if not kept.is_usable():
                 break
         one.fetch_json(POST)

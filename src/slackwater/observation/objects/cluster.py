@@ -39,7 +39,7 @@ from slackwater.contract.kubernetes import (
     read_config_map,
     read_node,
 )
-from slackwater.contract.kubernetes_pod import Pod, read_pod
+from slackwater.contract.kubernetes_pod import Pod
 from slackwater.contract.node_interference import SeenInterference, read_interference
 from slackwater.contract.node_offer import SeenOffer, read_seen_offer
 from slackwater.contract.node_report import ANNOTATION, NodeStatusPatch, read_status_patch
@@ -73,6 +73,7 @@ from slackwater.observation.objects.object_set import (
     joined,
     settings_in,
 )
+from slackwater.observation.objects.pod_decoding import decode_pod
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.agent_document import Settings, SettingsSchema
 
@@ -108,8 +109,7 @@ class SeenMap(msgspec.Struct, Generic[_Value], frozen=True):
 
 
 def pod_of(raw: msgspec.Raw) -> Pod:
-    pod = read_pod(_document(raw, "v1", "Pod"), _SOURCE)
-    return msgspec.structs.replace(pod, annotations=_without_noise(pod.annotations))
+    return decode_pod(raw, _SOURCE)
 
 
 def node_of(raw: msgspec.Raw) -> SeenNode:
