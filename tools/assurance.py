@@ -382,7 +382,8 @@ def unused_rights(_folder: Path) -> Figure:
     )
     found: list[dict[str, Any]] = []
     for removal in ("false", "true"):
-        given = render(helm, NAMESPACE, *everything, f"rebalancer.allowDelete={removal}")
+        values = (*everything, f"rebalancer.allowDelete={removal}")
+        given = render(helm, NAMESPACE, *values, hooks=True)
         found += [each for each in yaml.safe_load_all(given) if each]
     unused, every = without_user(found), granted(found)
     told = f"{len(unused)} of {len(every)}"

@@ -36,13 +36,14 @@ class ManifestsError(Exception):
     """One sentence, with helm's own words."""
 
 
-def render(helm: str, namespace: str = NAMESPACE, *values: str) -> str:
-    """The chart's objects without its definitions, as helm sends them to the API server."""
+def render(helm: str, namespace: str = NAMESPACE, *values: str, hooks: bool = False) -> str:
+    """The chart's objects without its definitions, as helm sends them to the API server; those of
+    its hooks too, if they are asked for."""
     said = (f"image.repository={REPOSITORY}", "namespace.create=true", *values)
     chosen = [word for value in said for word in ("--set", value)]
     command = [helm, "template", "slackwater", str(CHART), "--namespace", namespace, *chosen]
     # Its hooks are helm's: applied with the rest, the one for uninstalling would run at once.
-    command.append("--no-hooks")
+    command += [] if hooks else ["--no-hooks"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ManifestsError(f"helm template failed: {done.stderr.strip()}")

@@ -169,7 +169,7 @@ def test_without_the_renderer_there_is_no_png(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     assert drawing.render_png("<svg/>") == drawing.NO_RENDERER
-    assert "slackwater[demo]" in drawing.NO_RENDERER.reason
+    assert "'.[demo]'" in drawing.NO_RENDERER.reason
 
 
 REAL, LOST = real_report().phases, simulated_report().phases

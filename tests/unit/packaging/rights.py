@@ -106,6 +106,7 @@ USERS: Mapping[Right, User] = {
         )
     },
     Right(_MANAGER, "/nodes", "patch"): User(_WRITER, "case WriteVerb.ANNOTATE:"),
+    Right(_MANAGER, "/nodes/status", "patch"): User(_WRITER, "case WriteVerb.CONDITION:"),
     # Server-side apply of what is not there is a creation.
     Right(_MANAGER, _PREDICTIONS, "create"): User(_WRITER, "case WriteVerb.APPLY:"),
     Right(_MANAGER, _PREDICTIONS, "patch"): User(_WRITER, "case WriteVerb.APPLY:"),
@@ -113,7 +114,6 @@ USERS: Mapping[Right, User] = {
     **_event_rights(_MANAGER, User("manager/program.py", "EventRecorder(client, FIELD_MANAGER")),
     **_lease_rights(_MANAGER, User("kube/lease.py", "self._client.replace(LEASES")),
     Right("slackwater-webhook", "/nodes", "get"): User(_RELEASE, "client.get(NODES, name)"),
-    Right("slackwater-webhook", "/nodes/status", "patch"): User(_WRITER, "case WriteVerb.TOUCH:"),
     **{
         Right(
             "slackwater-webhook", "admissionregistration.k8s.io/mutatingwebhookconfigurations", verb
@@ -133,6 +133,18 @@ USERS: Mapping[Right, User] = {
     Right("slackwater-webhook", "apps/deployments/scale", "patch"): User(
         _RELEASE, 'subresource="scale"'
     ),
+    # The hook that helm runs before it uninstalls.
+    **{
+        Right("slackwater-agent-release", f"/{name}", verb): User(
+            "manager/agent_release.py", f"client.{verb}({kind}"
+        )
+        for name, kind, verb in (
+            ("configmaps", "CONFIG_MAPS", "get"),
+            ("configmaps", "CONFIG_MAPS", "patch"),
+            ("pods", "PODS", "list"),
+            ("nodes", "NODES", "list"),
+        )
+    },
     # The rebalancer.
     Right(_REBALANCER, "/pods", "list"): User(_READER, "self._listed(PODS"),
     Right(_REBALANCER, "/pods", "get"): User(
