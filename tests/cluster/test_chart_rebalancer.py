@@ -9,7 +9,7 @@ import yaml
 from slackwater.model.problem import Problem
 from slackwater.settings.rebalancer_document import read_file
 from tests.cluster.chart import AGENT, REBALANCER, documents, of_kind
-from tests.unit.packaging.rights import USERS, granted, without_user
+from tests.unit.packaging.rights import USERS, Right, granted, without_user
 from tools.manifests import ManifestsError, render
 
 
@@ -18,9 +18,10 @@ def helm(programs: dict[str, Path]) -> str:
     return str(programs["helm"])
 
 
-def rebalancer(helm: str, *values: str) -> list[dict[str, Any]]:
+def rebalancer(helm: str, *values: str, hooks: bool = False) -> list[dict[str, Any]]:
     where = () if "namespaces" in " ".join(values) else ("rebalancer.namespaces={shop}",)
-    return documents(render(helm, "there", "rebalancer.enabled=true", *where, *values))
+    said = ("rebalancer.enabled=true", *where, *values)
+    return documents(render(helm, "there", *said, hooks=hooks))
 
 
 def test_settings_reach_the_rebalancers_file(helm: str) -> None:
@@ -164,16 +165,12 @@ def test_every_right_has_a_user(helm: str, mode: str, values: tuple[str, ...]) -
 
 
 def test_every_row_is_about_a_right_that_is_granted(helm: str) -> None:
-    evicts, deletes = (
-        rebalancer(
-            helm,
-            "rebalancer.mode=deployment",
-            "agent.volcanoNamespace=volcano-system",
-            f"rebalancer.allowDelete={may}",
-        )
-        for may in ("false", "true")
-    )
-    assert granted(evicts) | granted(deletes) == USERS.keys()
+    """The hook before an uninstallation has rights too."""
+    found: set[Right] = set()
+    for may in ("false", "true"):
+        values = ("agent.volcanoNamespace=volcano-system", f"rebalancer.allowDelete={may}")
+        found |= granted(rebalancer(helm, "rebalancer.mode=deployment", *values, hooks=True))
+    assert found == USERS.keys()
 
 
 def test_it_reaches_names_and_what_it_reads(helm: str) -> None:
