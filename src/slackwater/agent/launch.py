@@ -318,7 +318,7 @@ def build_agent(
 
     if options.dry_run:
         _warn_of_ledger(paths.state, write)
-    pipe = WakePipe(PressureAlarms(mounts, watched, monotonic_now))
+    pipe = _open_pipe(PressureAlarms(mounts, watched, monotonic_now))
     cpu = mounts.identity()
     version = cpu if isinstance(cpu, Gap) else cpu.version
     schema = schema_of(policies)
@@ -356,6 +356,13 @@ def build_agent(
     agent = Agent(dependencies, write, options.overrides)
     starts = None if executor is None else _interception(paths, shared, executor, cluster, write)
     return BuiltAgent(agent, shared, pipe, cluster, commands, sources, executor, tree_lock, starts)
+
+
+def _open_pipe(alarms: PressureAlarms) -> WakePipe:
+    try:
+        return WakePipe(alarms)
+    except OSError as error:
+        raise CannotStartError(f"no pipe can be opened: {error.strerror}") from None
 
 
 def _lock_tree(mounts: CgroupMounts, tree: Kubepods) -> int | None:

@@ -130,6 +130,7 @@ def release_all(paths: NodePaths, environ: Mapping[str, str]) -> tuple[list[Jour
         return sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
 
     left = release_repeatedly(release)
+    executor.ledger.close()
     kept = MemoryFiles(paths.lasting_folder(), POLICIES)
     kept.load()
     kept.forget_what_stands()

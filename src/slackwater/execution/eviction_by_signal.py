@@ -125,7 +125,8 @@ class SignalCommands(NobodyCarriesOut):
     def _first_processes(self, folder: str) -> Iterator[int]:
         """Of each container: the one that is PID 1 in its namespace; else those whose parent is
         not in the container, as in a pod that shares one PID namespace."""
-        groups = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+        with os.scandir(folder) as entries:
+            groups = [each.path for each in entries if each.is_dir(follow_symlinks=False)]
         containers = [set(_pids_below(group)) for group in groups]
         containers.append(set(_pids_of(folder)))  # by hand, or by a runtime without containers
         for pids in containers:

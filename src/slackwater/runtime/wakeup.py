@@ -67,7 +67,8 @@ class WakePipe:
         """From any thread: end the wait without stopping."""
         if self._closed:
             return
-        with contextlib.suppress(BlockingIOError):  # full: there are calls enough
+        # Full: there are calls enough. Else the wait ends by its time; no caller dies of it.
+        with contextlib.suppress(OSError):
             os.write(self._write_fd, b"!")
 
     def request_stop(self) -> None:
@@ -115,7 +116,7 @@ class WakePipe:
         os.close(self._write_fd)
 
     def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):  # empty, mostly
             while os.read(self._read_fd, 4096):
                 pass
 
@@ -178,8 +179,8 @@ class InterruptibleWakePipe(WakePipe):
             raise Interrupted
 
     def _resend(self, read_fd: int, numbers: tuple[int, ...]) -> None:
-        """Until the pipe is closed."""
-        with open(read_fd, "rb", buffering=0) as signals:
+        """Until the pipe is closed, or cannot be read: then a signal is heard with the answer."""
+        with contextlib.suppress(OSError), open(read_fd, "rb", buffering=0) as signals:
             while taken := signals.read(1):
                 if taken[0] not in numbers:
                     continue

@@ -57,6 +57,9 @@ def in_cluster(environ: Mapping[str, str], folder: str = SERVICE_ACCOUNT) -> Acc
                 f"{folder}/{name} cannot be read: mount a service account's token into the pod "
                 "(automountServiceAccountToken)"
             )
+    namespace = _read_namespace(f"{folder}/namespace")
+    if isinstance(namespace, Gap):
+        return namespace
     # A kubelet before 1.20 wrote IPv6 addresses with brackets here.
     server = Server(host.strip("[]"), int(text))
     proxy = proxy_for(server, environ)
@@ -67,14 +70,17 @@ def in_cluster(environ: Mapping[str, str], folder: str = SERVICE_ACCOUNT) -> Acc
         trust=Trust(authority_file=f"{folder}/ca.crt"),
         credentials=TokenFile(f"{folder}/token"),
         proxy=proxy,
-        namespace=_namespace(f"{folder}/namespace"),
+        namespace=namespace,
         origin="the pod's service account",
     )
 
 
-def _namespace(path: str) -> str:
+def _read_namespace(path: str) -> str | Gap:
+    """The settings are looked for there: a wrong guess would be an agent without any."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(253).strip() or "default"
-    except OSError:
+    except FileNotFoundError:
         return "default"
+    except OSError as error:
+        return Gap(f"{path} cannot be read: {error.strerror}")
