@@ -64,10 +64,14 @@ from tests.unit.execution.plain_kernel import PlainKernel
 from tests.unit.packaging.rights import granted, without_user
 from tests.unit.runtime.slow_clients import Slow, SlowClients
 from tools.console import say
+from tools.fuzz.running import run
+from tools.fuzz.table import readers
 from tools.manifests import built_helm, render
 
 ROOT = Path(__file__).resolve().parent.parent
 UNITS = 20
+#: Of each reader.
+MUTATED_INPUTS = 100
 SLOW_CLIENTS = 200
 MANIFESTS = ROOT / "src/slackwater/manifests/slackwater.yaml"
 
@@ -356,6 +360,14 @@ def unused_rights(_folder: Path) -> Figure:
     return Figure("rights without a user", "0", told, not unused)
 
 
+def mutated_inputs(folder: Path) -> Figure:
+    """A seed that no test uses; `python -m tools.fuzz` tries ten million."""
+    table = readers(folder)
+    broken = [found for reader in table for found in run(reader, 18, range(MUTATED_INPUTS))]
+    told = f"{len(broken)} of {len(table) * MUTATED_INPUTS}, {len(table)} readers"
+    return Figure("mutated inputs that break a reader", "0", told, not broken)
+
+
 FIGURES: tuple[Callable[[Path], Figure], ...] = (
     tenants_moved,
     late_systemd,
@@ -367,6 +379,7 @@ FIGURES: tuple[Callable[[Path], Figure], ...] = (
     settings_deleted,
     oom_score,
     unused_rights,
+    mutated_inputs,
 )
 
 
