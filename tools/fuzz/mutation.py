@@ -62,6 +62,15 @@ class Mutator:
         data = text.encode("utf-8", "surrogatepass")[:LARGEST_INPUT]
         return self.data(data) if self._chance.random() < 0.25 else data
 
+    def lines(self, seed: list[object]) -> bytes:
+        """Objects as lines of JSON, with something wrong in one of them, or with one of them."""
+        found = self.document(seed)
+        try:
+            lines = [json.dumps(each, default=str, skipkeys=True) for each in _listed(found)]
+        except RecursionError:
+            lines = ["[" * 2000]
+        return "\n".join(lines).encode("utf-8", "surrogatepass")[:LARGEST_INPUT]
+
     def data(self, seed: bytes) -> bytes:
         return self._spans(seed.decode("latin-1")).encode("latin-1")
 
@@ -180,6 +189,10 @@ def _copied(value: Any) -> Any:  # noqa: ANN401 - plain values
                 holder[key] = holder[key].copy()
                 waiting.append(holder[key])
     return top[0]
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _replaced(text: str, places: re.Pattern[str], chance: random.Random, by: str) -> str:

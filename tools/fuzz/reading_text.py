@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from slackwater.agent.recording_replay import replay
 from slackwater.calibration.ratio_model import read_result
 from slackwater.contract import node_report
 from slackwater.contract.decoding import decode_struct, parse_bool
@@ -46,6 +47,7 @@ from slackwater.observation.objects.documents import documents_in, one_document
 from slackwater.observation.objects.folder_watch import parse_events
 from slackwater.observation.probes.answers import TextLooks
 from slackwater.observation.probes.text_format import parse_exposition
+from slackwater.policies.catalog import POLICIES
 from slackwater.rebalancer.last_rotation import decode_last_rotation
 from slackwater.rebalancer.observed import Cores, WorkloadName
 from slackwater.rebalancer.whatif.day_recording import read_recording
@@ -346,6 +348,7 @@ def texts() -> tuple[Reader, ...]:
               covers=("demo.processes.parse_entry",)),
         _data("recording", decode_recording, *_recordings(), contract=(RecordingError,),
               covers=("record.recording.decode_recording", "record.recording.decode_key")),
+        Reader("recording-replay", _replay, (_recorded(),), Mutator.lines, (), (RecordingError,)),
         _text("timestamp", parse_timestamp, "2026-11-01T10:00:00Z",
               covers=("record.timestamps.parse_timestamp",)),
         _text("bool", parse_bool, "true", covers=("contract.decoding.parse_bool",)),
@@ -379,6 +382,14 @@ def _seconds(text: str) -> float | None:
 def _templates() -> tuple[str, ...]:
     made = msgspec.json.encode(seeds.TEMPLATE).decode()
     return (made, made.replace('"cpu"', '"{{ .metadata.name }}"', 1))
+
+
+def _replay(data: bytes) -> object:
+    return replay(decode_recording(data), POLICIES)
+
+
+def _recorded() -> list[object]:
+    return [msgspec.json.decode(line) for line in _recordings()[0].split(b"\n")]
 
 
 def _recordings() -> tuple[bytes, ...]:
