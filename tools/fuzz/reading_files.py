@@ -15,9 +15,11 @@ from slackwater.execution.ledger import FILE as LEDGER
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.memory_file import MemoryFiles
 from slackwater.kube.credentials.kubeconfig import from_files
+from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
+from slackwater.model.plan import LedgerEntry, StartNote
 from slackwater.model.problem import InvalidError
-from slackwater.model.units import Micros
+from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.detection import kubelet_cpus
 from slackwater.observation.detection.kubelet_topology import read_topology_policy
 from slackwater.observation.objects.folder import Folder
@@ -28,13 +30,6 @@ from tools.fuzz import seeds
 from tools.fuzz.mutation import Mutator
 from tools.fuzz.running import Reader
 
-_LEDGER = (
-    b'{"ledger":1,"boot":"b","hierarchy":"h","reader":1,"init":"i"}\n'
-    b'{"ledger":1,"boot":"b","hierarchy":"h","reader":1,"init":"i"}\n'
-    b'{"note":{"ref":{"path":"/kubepods/pod1","id":12},"knob":"cpu.quota","route":"file",'
-    b'"baseline":"max 100000","ours":"50000 100000"}}\n'
-    b'{"clear":[12,"cpu.quota","file"]}\n{"forget":"/a"}\n{"new":1}\n'
-)
 _STATE = b'{"policyName":"static","defaultCpuSet":"0-3","entries":{"u":{"c":"4-5"}},"checksum":1}'
 _KUBELET = b"reservedSystemCPUs: 0-1\nkubeReserved: {cpu: 200m}\nsystemReserved:\n  cpu: 100m\n"
 _SERIES = b"ts,value\n1700000000,1.5\n1700000060,2\n2023-11-14T22:15:20Z,nan\n1700000180,3.5\n"
@@ -46,7 +41,11 @@ def files(folder: Path) -> tuple[Reader, ...]:
     for each in (state, memory, objects):
         each.mkdir(mode=0o700)
     return (
-        _file("ledger", state / LEDGER, lambda: _ledger(state), _LEDGER),
+        _file("ledger", state / LEDGER, lambda: _ledger(state), _noted(state)),
+        Reader("ledger-lines", _through(state / LEDGER, lambda: _ledger(state)),
+               (_as_objects(_noted(state)),), Mutator.lines, ()),
+        Reader("kubelet-state-object", _through(folder / "cpu_manager_state",
+               lambda: _kubelet(folder)), (msgspec.json.decode(_STATE),), Mutator.encoded, ()),
         _file("checkpoint", state / CHECKPOINT, lambda: _checkpoint(state), _saved(state),
               covers=("agent.objects_checkpoint.ObjectsCheckpoint.load",)),
         *(
@@ -111,6 +110,29 @@ def _ledger(folder: Path) -> object:
         return ledger.problems
     finally:
         ledger.close()
+
+
+def _noted(folder: Path) -> bytes:
+    """What an agent notes of one knob and one start, and a line of another version."""
+    ref = CgroupRef("kubepods/besteffort/pod1", 12, Level.POD)
+    quota, now = Bandwidth(Micros(50_000), Micros(100_000)), Micros(5)
+    entry = LedgerEntry(ref, "quota", "file", "max 100000", "max 100000", "50000 100000", now)
+    ledger = Ledger.open(str(folder), "b", "i")
+    if isinstance(ledger, Gap):
+        raise OSError(ledger.reason)
+    ledger.check_hierarchy("h")
+    ledger.note(entry)
+    ledger.note(msgspec.structs.replace(entry, knob="weight"))
+    ledger.note_start(StartNote("kubepods/pod2/c", quota, quota, now))
+    ledger.clear(entry)
+    ledger.close()
+    written = (folder / LEDGER).read_bytes()
+    (folder / LEDGER).unlink()
+    return written + b'{"new":1}\n'
+
+
+def _as_objects(lines: bytes) -> list[object]:
+    return [msgspec.json.decode(line) for line in lines.splitlines()]
 
 
 def _checkpoint(folder: Path) -> object:
