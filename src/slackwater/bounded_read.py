@@ -42,10 +42,11 @@ def read_start(path: str, largest: int = LARGEST_READ) -> Contents | Gap:
 
 
 def _read(descriptor: int, largest: int) -> Contents:
-    """procfs hands out a page or so at a time, so one read is not enough."""
+    """procfs hands out a page or so at a time, so one read is not enough. Nor may one ask for all
+    that is allowed: Python makes room for it first."""
     pieces: list[bytes] = []
     room = largest + 1
-    while room and (piece := os.read(descriptor, room)):
+    while room and (piece := os.read(descriptor, min(room, LARGEST_READ))):
         pieces.append(piece)
         room -= len(piece)
     data = b"".join(pieces)

@@ -1,6 +1,7 @@
 """The start of a file: bounded, never blocking, never raising."""
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def test_ten_megabytes_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 10_000_000)
     contents = read_start(f"{tmp_path}/file")
     assert contents == Contents(b"x" * LARGEST_READ, cut=True)
+
+
+def test_a_large_bound_takes_no_memory_for_a_small_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"small")
+    tracemalloc.start()
+    read_start(f"{tmp_path}/file", 256 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 << 20
 
 
 def test_procfs_in_several_pieces() -> None:

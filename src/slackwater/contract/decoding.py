@@ -74,13 +74,15 @@ def decode_struct(content: bytes | msgspec.Raw, kind: type[T], source: str) -> T
     """JSON as `kind`: decoded at once where nothing is wrong with it, else as read_struct reads it.
     Not for kinds with durations, whose numbers it would take."""
     try:
-        return msgspec.json.decode(content, type=kind)
-    except msgspec.ValidationError:
-        return read_struct(Field(source, "", msgspec.json.decode(content)), kind)
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.ValidationError:  # it stops at the first; what follows may be no JSON
+            document = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         text = bytes(content).decode("utf-8", "replace")
         problem = Field(source, "", text).problem(f"JSON ({error})")
         raise InvalidError(problem) from None
+    return read_struct(Field(source, "", document), kind)
 
 
 def read_over(field: Field, base: T) -> T:

@@ -209,7 +209,7 @@ def read_rules(content: str) -> RulesReport | None:
     """None of a report that cannot be read."""
     try:
         return _RULES.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 

@@ -210,7 +210,7 @@ def parse_entry(text: str, at: float) -> AgentEntry | None:
     """The entry in a line of JSON about a value; None for any other output."""
     try:
         said = msgspec.json.decode(text, type=dict[str, object])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     words = {key: str(said.get(key, "")) for key in ("what", "before", "after", "because")}
     if not words["what"] or "event" in said:

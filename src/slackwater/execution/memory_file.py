@@ -139,7 +139,7 @@ class MemoryFiles:
             return Gap(f"{path} is {contents.reason}; {policy.name} starts anew")
         try:
             memory = self._decode(policy, contents.data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             return Gap(f"{path} cannot be used: {error}; {policy.name} starts anew")
         return memory
 

@@ -83,8 +83,11 @@ class SystemdWire:
 
     def get(self, path: str, interface: str, name: str) -> Any:  # noqa: ANN401
         body = (f"{_NAME}.{interface}", name)
-        ((_, value),) = self._call(path, _PROPERTIES, "Get", "ss", body)
-        return value
+        match self._call(path, _PROPERTIES, "Get", "ss", body):
+            case ((str(), value),):
+                return value
+            case _:
+                raise ConnectionError(f"systemd's answer about {name} has no value")
 
     def _call(
         self, path: str, interface: str, member: str, signature: str, body: tuple[object, ...]
@@ -109,7 +112,8 @@ class SystemdWire:
         while True:
             try:
                 message = self._parser.get_next_message()
-            except (LookupError, ValueError, struct.error) as error:
+            # jeepney asserts what a message must have, such as the end of a text.
+            except (LookupError, ValueError, AssertionError, struct.error) as error:
                 raise ConnectionError("systemd's socket does not speak D-Bus") from error
             if message is None:
                 self._parser.add_data(_received(self._connection, self._deadline))

@@ -108,7 +108,10 @@ def parse_proxy(text: str, where: str) -> Proxy | Gap:
         return refused
     if url.scheme != "http" or not url.hostname:
         return refused
-    return Proxy(url.hostname, port, _authorization(url.username, url.password))
+    try:
+        return Proxy(url.hostname, port, _authorization(url.username, url.password))
+    except UnicodeError:  # a variable that is no UTF-8 has lone surrogates
+        return refused
 
 
 def _authorization(user: str | None, password: str | None) -> str:

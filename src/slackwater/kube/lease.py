@@ -225,5 +225,5 @@ class Election:
 def _decode_lease(body: bytes) -> Lease:
     try:
         return msgspec.json.decode(body, type=Lease)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise UnreachableError(f"the answer is no Lease: {error}") from None

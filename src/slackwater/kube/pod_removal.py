@@ -115,5 +115,5 @@ def _is_gone(client: PodReading, namespace: str, name: str, uid: str) -> bool:
         return msgspec.json.decode(body, type=_NamedPod).metadata.uid != uid
     except HttpStatusError as refused:
         return refused.status == 404
-    except (RequestError, msgspec.DecodeError):
+    except (RequestError, msgspec.DecodeError, UnicodeError, RecursionError):
         return False

@@ -137,5 +137,5 @@ class WatchStream:
 def _status(raw: msgspec.Raw) -> Status:
     try:
         return _STATUS.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return Status(message=excerpt(bytes(raw)))

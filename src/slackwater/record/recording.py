@@ -97,8 +97,10 @@ def encode_key(value: object) -> object:
 
 
 def decode_key(kind: type, value: object) -> object:
-    """The KnobKey of a text."""
-    if kind is KnobKey and isinstance(value, str):
+    """The KnobKey of a text. Raises ValueError, which msgspec tells with the place."""
+    if kind is KnobKey:
+        if not isinstance(value, str):
+            raise ValueError("expected `str`, a cgroup and its knob")
         return KnobKey.parse(value)
     raise NotImplementedError(f"a {kind.__name__} cannot be recorded")
 

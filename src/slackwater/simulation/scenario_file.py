@@ -300,9 +300,9 @@ class _Reader:
 
     def _event(self, field: Field) -> EventEntry:
         kind = member(field, "kind")
-        if kind is None or kind.value not in EVENTS:
+        if kind is None or not isinstance(kind.value, str) or kind.value not in EVENTS:
             raise (kind or field.at("kind", None)).refused(f"one of {', '.join(EVENTS)}")
-        found = read_struct(field, EVENTS[str(kind.value)])
+        found = read_struct(field, EVENTS[kind.value])
         if found.at > self._spec.duration:
             at = member(field, "at") or field
             raise at.refused(f"at most {format_duration(self._spec.duration)}, the duration")

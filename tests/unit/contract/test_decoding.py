@@ -15,6 +15,7 @@ from slackwater.contract.decoding import (
     check_struct,
     check_text,
     check_value,
+    decode_struct,
     read_struct,
     with_stated,
 )
@@ -472,6 +473,19 @@ class Spelled(msgspec.Struct, frozen=True):
 )
 def test_spellings_of_a_key(document: object, spelling: Spelling, expected: int) -> None:
     assert read_struct(Field("x", "", document, spelling), Spelled).hold_for == expected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"holdFor": "x"',
+        b'{"hold_for": "x", "b": "\xff"}',
+        b'{"hold_for": "x", "b": ' + b"[" * 5000,
+    ],
+)
+def test_json_that_breaks_behind_a_wrong_value(content: bytes) -> None:
+    with pytest.raises(InvalidError, match=r"^a file is .* but must be JSON"):
+        decode_struct(content, Spelled, "a file")
 
 
 def test_a_problem_names_the_key_as_it_is_written() -> None:

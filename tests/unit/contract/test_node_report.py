@@ -206,7 +206,18 @@ def test_the_quick_way_to_read_rules_finds_the_same(report: NodeReport) -> None:
     assert found.rules == report.rules
 
 
-@pytest.mark.parametrize("text", ["", "no JSON", "[]", '{"rules": 7}', '{"rules": {"a": [{}]}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no JSON",
+        "[]",
+        '{"rules": 7}',
+        '{"rules": {"a": [{}]}}',
+        '{"a": "\ud800"}',
+        '{"a": ' + "[" * 5000,
+    ],
+)
 def test_rules_of_a_report_that_cannot_be_read(text: str) -> None:
     assert read_rules(text) is None
 

@@ -152,6 +152,9 @@ def test_an_interrupt_while_a_child_starts_leaves_no_orphan() -> None:
         ("Traceback (most recent call last):", None),
         ('{"tick":1}', None),
         ("[1, 2]", None),
+        ('{"what":"\ud800"}', None),
+        ("[" * 5000, None),
+        ('{"what":' + "[" * 5000, None),
         ("", None),
     ],
 )  # fmt: skip

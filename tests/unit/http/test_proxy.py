@@ -35,6 +35,12 @@ def test_what_is_no_http_proxy_is_told(text: str) -> None:
     assert found.reason.startswith(f"proxy-url is '{text}', but must be an HTTP proxy")
 
 
+def test_a_proxys_user_whom_no_header_can_name() -> None:
+    found = parse_proxy("http://m\ud800e:x@p:3128", "proxy-url")
+    assert isinstance(found, Gap)
+    assert found.reason.startswith("proxy-url is 'http://p:3128', but must be")
+
+
 def test_a_proxys_password_is_not_shown() -> None:
     found = parse_proxy("socks5://me:hunter2@p:1", "proxy-url")
     assert isinstance(found, Gap)

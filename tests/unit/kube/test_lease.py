@@ -298,8 +298,9 @@ def test_in_its_own_thread_over_real_sockets() -> None:
         assert served.asked()[0] == "GET /apis/coordination.k8s.io/v1/namespaces/sys/leases/manager"
 
 
-def test_what_is_no_lease_is_told() -> None:
-    with serving(lambda _, wire: wire.json([])) as served:
+@pytest.mark.parametrize("body", [b"[]", b'{"metadata": {"resourceVersion": "\xff"}}', b"[" * 5000])
+def test_what_is_no_lease_is_told(body: bytes) -> None:
+    with serving(lambda _, wire: wire.answer(body)) as served:
         client = plain_client(served.port)
         one = Election(client, "sys", "manager", "one", jitter=chance())
         one.attempt()

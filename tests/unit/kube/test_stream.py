@@ -107,6 +107,11 @@ def test_what_is_no_event_ends_the_watch(answer: Answer, sentence: str) -> None:
     assert len(str(told.value)) < 400
 
 
+def test_an_error_event_without_a_readable_status_is_a_refusal() -> None:
+    with pytest.raises(HttpStatusError):
+        events(in_chunks(b'{"type":"ERROR","object":{"reason":"\xff"}}\n'))
+
+
 def test_an_error_event_is_a_refusal() -> None:
     gone = msgspec.json.encode({"type": "ERROR", "object": {"code": 410, "reason": "Gone"}})
     with pytest.raises(HttpStatusError) as refused:

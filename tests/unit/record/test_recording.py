@@ -189,6 +189,10 @@ def joined(*parts: bytes) -> bytes:
             "line 3: snapshot.at: expected `int`, got `str`",
         ),
         (
+            joined(HEAD, SETTINGS, with_value(TICK, [7], "snapshot", "off")),
+            "line 3: snapshot.off[0]: expected `str`, a cgroup and its knob",
+        ),
+        (
             joined(HEAD, SETTINGS, with_value(TICK, {"upper": {}}, "snapshot", "tiers")),
             "line 3: a key of snapshot.tiers: invalid enum value 'upper'",
         ),

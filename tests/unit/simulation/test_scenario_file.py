@@ -301,6 +301,7 @@ def test_sums_have_a_depth() -> None:
         ),
         ({"at": "1m", "kind": "blind"}, "spec.events[0].for is missing"),
         ({"at": "1m", "kind": "settings"}, "spec.events[0].settings is missing"),
+        ({"at": "1m", "kind": {"a": 1}}, "spec.events[0].kind is a mapping, but must be one of"),
         (
             {"at": "1m", "kind": "settings", "settings": {"agent": {"period": 5}}},
             "s.yaml: spec.events[0].settings.agent.period is 5, but must be a duration",

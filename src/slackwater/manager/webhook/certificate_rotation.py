@@ -5,7 +5,6 @@ the leader renews, writes the Secret, and tells the API server whom to trust.
 """
 
 import base64
-import binascii
 import datetime as dt
 import os
 import ssl
@@ -206,5 +205,5 @@ def encode_secret(stored: StoredCertificates) -> dict[str, str]:
 def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text)
-    except binascii.Error:
+    except ValueError:
         return b""

@@ -196,7 +196,7 @@ def _parse_state(data: bytes) -> KubeletCpus | Gap:
             uid: {name: CpuSet.parse(cpus) for name, cpus in containers.items()}
             for uid, containers in state.entries.items()
         }
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return Gap(f"the kubelet's {STATE_FILE} is not one: {error}")
     except CpuListError as error:
         return Gap(f"the kubelet's {STATE_FILE}: {error}")

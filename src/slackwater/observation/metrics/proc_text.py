@@ -22,6 +22,8 @@ _AVAILABLE = re.compile(_MEMORY_LINE % b"MemAvailable", re.MULTILINE)
 # proc_pid_schedstat in fs/proc/base.c: run time, time spent waiting (both in ns), time slices.
 _SCHEDULED = re.compile(rb"[0-9]{1,20} ([0-9]{1,20}) [0-9]{1,20}\n?")
 _KIB = 1024
+#: 2^64 - 1 has 20 digits; Python refuses numbers of thousands.
+_LONGEST_NUMBER = 20
 # diskstats_show in block/genhd.c: major, minor, name, then at least 11 numbers.
 _DISK_WORDS = 14
 # dev_seq_printf_stats in net/core/net-procfs.c: 8 numbers received, 8 sent, after two head lines.
@@ -78,7 +80,7 @@ def disks(text: bytes) -> dict[str, DiskCounters] | Gap:
     found: dict[str, DiskCounters] = {}
     for line in text.splitlines():
         words = line.split()
-        if len(words) < _DISK_WORDS or not b"".join(words[3:]).isdigit():
+        if len(words) < _DISK_WORDS or not _are_numbers(words[3:]):
             return garbage("/proc/diskstats", line)
         found[words[2].decode("ascii", "replace")] = DiskCounters(
             int(words[3]), int(words[5]), int(words[7]), int(words[9]), int(words[12])
@@ -92,12 +94,16 @@ def interfaces(text: bytes) -> dict[str, InterfaceCounters] | Gap:
     for line in text.splitlines()[_HEAD_LINES:]:
         name, _, rest = line.partition(b":")
         words = rest.split()
-        if len(words) < _INTERFACE_NUMBERS or not b"".join(words).isdigit():
+        if len(words) < _INTERFACE_NUMBERS or not _are_numbers(words):
             return garbage("/proc/net/dev", line)
         found[name.strip().decode("ascii", "replace")] = InterfaceCounters(
             *(int(words[place]) for place in (0, 1, 3, 8, 9, 11))
         )
     return found
+
+
+def _are_numbers(words: list[bytes]) -> bool:
+    return b"".join(words).isdigit() and len(max(words, key=len)) <= _LONGEST_NUMBER
 
 
 def nanoseconds_waited(text: bytes) -> int | Gap:

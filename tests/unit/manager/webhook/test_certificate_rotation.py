@@ -14,7 +14,7 @@ from slackwater.manager.webhook.certificate_rotation import (
     CertificateRotation,
     decode_secret,
 )
-from slackwater.manager.webhook.certificates import SERVING_LIFETIME
+from slackwater.manager.webhook.certificates import SERVING_LIFETIME, StoredCertificates
 from slackwater.manager.webhook.webhook_names import WEBHOOK
 
 START = dt.datetime(2026, 11, 18, 12, tzinfo=dt.UTC)
@@ -96,6 +96,11 @@ def test_the_leader_makes_tells_and_serves_and_then_rests() -> None:
     assert leader.expires == [(START + SERVING_LIFETIME).timestamp()]
     leader.rotation.look()
     assert len(server.changes) == 2
+
+
+@pytest.mark.parametrize("text", ["é", "YWJ", "\ud800"])
+def test_what_is_no_base64_is_no_certificate(text: str) -> None:
+    assert decode_secret({"ca.crt": text, "tls.crt": text}) == StoredCertificates()
 
 
 def test_without_a_secret_it_is_made() -> None:

@@ -84,9 +84,11 @@ def test_the_kubelets_own_view_and_root_directory_come_first(host: HostPicture) 
         '{"policyName": 3}',
         '{"policyName": "static", "entries": {"4f2a": "1-2"}}',
         '{"policyName": "static", "entries": {"4f2a": {"main": "1-x"}}}',
+        b'{"policyName": "stat\xffic"}',
+        '{"policyName": "static", "entries": ' + "[" * 5000,
     ],
 )
-def test_a_state_that_is_none_is_one_sentence(host: HostPicture, text: str) -> None:
+def test_a_state_that_is_none_is_one_sentence(host: HostPicture, text: str | bytes) -> None:
     host.process(7, "kubelet", "kubelet", "--cpu-manager-policy=none")
     host.kubelet_file(STATE, text)
     assert reason(report(host).cpus).startswith("the kubelet's cpu_manager_state")
