@@ -1,6 +1,6 @@
 """The rows of the table for objects: of files, as plain values, and of the API server, as JSON."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import msgspec
@@ -48,6 +48,8 @@ from tools.fuzz.running import Reader
 
 #: What kube.informer keeps as an object's problem.
 UNREADABLE = (ValueError, msgspec.MsgspecError, RecursionError)
+#: Bytes.
+_PIECE = 1024
 _SOURCE = "a file"
 
 
@@ -287,7 +289,14 @@ def api_objects_as_json() -> tuple[Reader, ...]:
 
 
 def _page(raw: msgspec.Raw) -> object:
-    return all_pages(lambda _token: bytearray(raw), decode_name, "GET /api/v1/pods")
+    """As it comes from the network: in pieces."""
+
+    def pieces(_token: str) -> Generator[bytes, None, None]:
+        content = bytes(raw)
+        for start in range(0, len(content), _PIECE):
+            yield content[start : start + _PIECE]
+
+    return all_pages(pieces, decode_name, "GET /api/v1/pods")
 
 
 class _Answer:
