@@ -197,6 +197,7 @@ def command_entry(outcome: CommandOutcome, tick: int) -> JournalEntry:
     before, after = _command_values(command)
     if outcome.undone:
         before, after = after, before
+    before = outcome.before or before
     because = "nobody asks for it any more"
     if not outcome.undone:
         because = _format_because(command.by, command.because)
