@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 import numpy as np
@@ -24,6 +24,7 @@ from slackwater.cli.output import (
 from slackwater.cli.terminal import TableColumn, make_table, print_blocks
 from slackwater.contract.crane.objects import read_time_series_prediction
 from slackwater.contract.crane.prediction import TEMPLATE_KEY, PredictionTemplate
+from slackwater.contract.crane.unknown_fields import find_unknown_fields
 from slackwater.contract.kubernetes import read_config_map
 from slackwater.manager.node_template import read_node_template
 from slackwater.model.gap import Gap
@@ -193,13 +194,22 @@ def _read_template(path: str) -> PredictionTemplate:
         raise InvalidError(Problem(path, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
     kind, document = _kind_of(text, path)
     if kind == "TimeSeriesPrediction":
-        return read_time_series_prediction(document, path).spec
+        spec = read_time_series_prediction(document, path).spec
+        _warn(find_unknown_fields(kind, document, path))
+        return spec
     if kind == "ConfigMap":
         data, path = read_config_map(document, path).data, f"{path}: data.{TEMPLATE_KEY}"
         if TEMPLATE_KEY not in data:
             raise InvalidError(Problem(path, "missing", "a prediction's spec"))
         text = data[TEMPLATE_KEY]
-    return read_node_template(text, path).spec_of(_ANY_NODE)
+    template = read_node_template(text, path)
+    _warn(template.warnings)
+    return template.spec_of(_ANY_NODE)
+
+
+def _warn(sentences: Iterable[str]) -> None:
+    for each in sentences:
+        click.echo(f"slackwater: {each}", err=True)
 
 
 def _kind_of(text: str, path: str) -> tuple[str, object]:

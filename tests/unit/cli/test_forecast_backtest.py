@@ -153,6 +153,20 @@ def test_a_template_of_another_window_or_history_is_told(
     )
 
 
+def test_a_misspelt_field_of_a_template_is_told(tmp_path: Path, daily: Callable[..., str]) -> None:
+    path = tmp_path / "template.yaml"
+    spec = SEED_TEMPLATE.replace("marginFraction", "marginFractoin")
+    whole = "targetRef: {name: n, kind: Node}\n" + spec
+    prediction = "kind: TimeSeriesPrediction\nmetadata: {name: a}\nspec:\n  "
+    for content in (spec, prediction + whole.replace("\n", "\n  ")):
+        path.write_text(content)
+        done = backtest(daily(), "--template", str(path))
+        assert done.exit_code == 0
+        assert done.stderr.startswith(f"slackwater: {path}: ")
+        assert done.stderr.endswith("marginFractoin is not known and has no effect\n")
+        assert done.stderr.count("\n") == 1
+
+
 def test_the_nodes_name_may_stand_anywhere(tmp_path: Path, daily: Callable[..., str]) -> None:
     path = tmp_path / "template.yaml"
     path.write_text(SEED_TEMPLATE.replace("up", "{{.metadata.name}}"))
