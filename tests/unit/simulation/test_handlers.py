@@ -104,7 +104,7 @@ def test_all_four_as_asked_and_back(node: Node) -> None:
     v1 = node.bed.kernel.version(WEIGHT) is V1
     assert [node.limit(ref) for ref in (node.pod, *node.inner)] == [150_000, 50_000, 100_000]
     assert [node.value(ref, BURST) for ref in (node.pod, *node.inner)] == [150_000, 50_000, 100_000]
-    assert [node.value(ref, WEIGHT) for ref in node.inner] == ([512, 1024] if v1 else [20, 39])
+    assert [node.value(ref, WEIGHT) for ref in node.inner] == ([512, 1024] if v1 else [50, 100])
     assert node.value(node.pod, MEMORY_MAX) == 1500 * 2**20
     assert node.value(node.pod, IDLE) is True
     assert node.bed.once().outcomes == ()
