@@ -50,6 +50,9 @@ _LONGEST_HISTORY = 60 * DAY
 _SHORTEST_WINDOW = 600.0
 _LARGEST_TEMPLATE = 1 << 20
 _TEMPLATE = "template"
+_TEMPLATE_KINDS = "TimeSeriesPrediction or ConfigMap, or absent"
+#: Of fewer windows one that is exceeded is more than 5 %.
+_FEW_WINDOWS = 20
 _ANY_NODE = "node"
 _COLUMNS = (
     TableColumn("SERIES"),
@@ -197,7 +200,9 @@ def _read_template(path: str) -> PredictionTemplate:
         spec = read_time_series_prediction(document, path).spec
         _warn(find_unknown_fields(kind, document, path))
         return spec
-    if kind == "ConfigMap":
+    if kind not in ("", "ConfigMap"):
+        raise InvalidError(Problem(f"{path}: kind", quoted(kind), _TEMPLATE_KINDS))
+    if kind:
         data, path = read_config_map(document, path).data, f"{path}: data.{TEMPLATE_KEY}"
         if TEMPLATE_KEY not in data:
             raise InvalidError(Problem(path, "missing", "a prediction's spec"))
@@ -232,6 +237,8 @@ def _find_series(
     if files:
         _refuse_for_files("since", "step")
         return read_all_series(files)
+    if not url.startswith(("http://", "https://")):
+        raise InvalidError(Problem("--prometheus", quoted(url), "a URL such as http://host:9090"))
     return query_series(
         url,
         query,
@@ -303,7 +310,14 @@ def _blocks(
     if len(tests) > 1:
         rows = [_mean_row(name, results) for name in tests[0].forecasts]
         blocks += [Text(f"\nmean of {len(tests)} series", "bold"), make_table(_MEAN_COLUMNS, rows)]
+    if few := min(each.windows for each in results):
+        blocks += [Text(f"\n{_describe_few(few)}", "yellow")] if few < _FEW_WINDOWS else []
     return [*blocks, Text(f"\n{_describe_capacity(terms)}", "dim")]
+
+
+def _describe_few(windows: int) -> str:
+    tried = "1 window" if windows == 1 else f"{windows} windows"
+    return f"a series of {tried} proves little: one of them is {100 / windows:.0f} %"
 
 
 def _describe_capacity(terms: BacktestTerms) -> str:

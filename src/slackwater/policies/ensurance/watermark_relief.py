@@ -402,7 +402,7 @@ def _scheduling(looks: Iterable[RuleLook], settings: WatermarkRules) -> Iterator
         because = Because(
             f"{first.title()}: {first.bound.key().name}",
             first.memory.state.value,
-            format_number(first.limit),
+            f"limit {format_number(first.limit)}",
         )
         effect = settings.taint_effect.value
         yield Command(f"taint/{TAINT}", CommandKind.TAINT, TAINT, because, NAME, value=effect)
