@@ -307,6 +307,8 @@ def make_entry(
         return None
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
         return None
+    if outcome.result in _DONE and outcome.change.old == outcome.change.new:
+        return None
     because = _format_reasons(grant) if grant else _UNWANTED
     return outcome_entry(outcome, snapshot.tick, snapshot.at, because)
 
