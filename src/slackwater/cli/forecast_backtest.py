@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 import numpy as np
@@ -24,6 +24,7 @@ from slackwater.cli.output import (
 from slackwater.cli.terminal import TableColumn, make_table, print_blocks
 from slackwater.contract.crane.objects import read_time_series_prediction
 from slackwater.contract.crane.prediction import TEMPLATE_KEY, PredictionTemplate
+from slackwater.contract.crane.unknown_fields import find_unknown_fields
 from slackwater.contract.kubernetes import read_config_map
 from slackwater.manager.node_template import read_node_template
 from slackwater.model.gap import Gap
@@ -49,6 +50,9 @@ _LONGEST_HISTORY = 60 * DAY
 _SHORTEST_WINDOW = 600.0
 _LARGEST_TEMPLATE = 1 << 20
 _TEMPLATE = "template"
+_TEMPLATE_KINDS = "TimeSeriesPrediction or ConfigMap, or absent"
+#: Of fewer windows one that is exceeded is more than 5 %.
+_FEW_WINDOWS = 20
 _ANY_NODE = "node"
 _COLUMNS = (
     TableColumn("SERIES"),
@@ -193,13 +197,24 @@ def _read_template(path: str) -> PredictionTemplate:
         raise InvalidError(Problem(path, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
     kind, document = _kind_of(text, path)
     if kind == "TimeSeriesPrediction":
-        return read_time_series_prediction(document, path).spec
-    if kind == "ConfigMap":
+        spec = read_time_series_prediction(document, path).spec
+        _warn(find_unknown_fields(kind, document, path))
+        return spec
+    if kind not in ("", "ConfigMap"):
+        raise InvalidError(Problem(f"{path}: kind", quoted(kind), _TEMPLATE_KINDS))
+    if kind:
         data, path = read_config_map(document, path).data, f"{path}: data.{TEMPLATE_KEY}"
         if TEMPLATE_KEY not in data:
             raise InvalidError(Problem(path, "missing", "a prediction's spec"))
         text = data[TEMPLATE_KEY]
-    return read_node_template(text, path).spec_of(_ANY_NODE)
+    template = read_node_template(text, path)
+    _warn(template.warnings)
+    return template.spec_of(_ANY_NODE)
+
+
+def _warn(sentences: Iterable[str]) -> None:
+    for each in sentences:
+        click.echo(f"slackwater: {each}", err=True)
 
 
 def _kind_of(text: str, path: str) -> tuple[str, object]:
@@ -222,6 +237,8 @@ def _find_series(
     if files:
         _refuse_for_files("since", "step")
         return read_all_series(files)
+    if not url.startswith(("http://", "https://")):
+        raise InvalidError(Problem("--prometheus", quoted(url), "a URL such as http://host:9090"))
     return query_series(
         url,
         query,
@@ -293,7 +310,14 @@ def _blocks(
     if len(tests) > 1:
         rows = [_mean_row(name, results) for name in tests[0].forecasts]
         blocks += [Text(f"\nmean of {len(tests)} series", "bold"), make_table(_MEAN_COLUMNS, rows)]
+    if few := min(each.windows for each in results):
+        blocks += [Text(f"\n{_describe_few(few)}", "yellow")] if few < _FEW_WINDOWS else []
     return [*blocks, Text(f"\n{_describe_capacity(terms)}", "dim")]
+
+
+def _describe_few(windows: int) -> str:
+    tried = "1 window" if windows == 1 else f"{windows} windows"
+    return f"a series of {tried} proves little: one of them is {100 / windows:.0f} %"
 
 
 def _describe_capacity(terms: BacktestTerms) -> str:

@@ -215,9 +215,12 @@ def _print_result(
 
 def _read_scenario(path: str, objects: tuple[str, ...]) -> Scenario:
     try:
-        return read_scenario(path, read_object_files(objects))
+        scenario = read_scenario(path, read_object_files(objects))
     except InvalidError as error:
         raise WrongSettings(str(error)) from None
+    for warning in scenario.objects.warnings:
+        click.echo(f"slackwater: {warning}", err=True)
+    return scenario
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ nothing is, and what an earlier run left stays.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -110,6 +110,10 @@ class WantedNodeState(ABC, Generic[_Wanted, _Seen]):
         """What they ask for together; what they do not name is as `left` has it."""
 
     @abstractmethod
+    def values(self, state: _Wanted) -> Mapping[str, str]:
+        """What it has, by target, as commands state it."""
+
+    @abstractmethod
     def removed(self, wanted: _Wanted, before: _Wanted) -> Iterator[tuple[CommandKind, str]]:
         """Kind and target of what goes."""
 
@@ -175,7 +179,7 @@ class WantedNodeState(ABC, Generic[_Wanted, _Seen]):
             self._last.get(target, Command(target, kind, target, _NOBODY_ASKS, ""))
             for kind, target in self.removed(wanted, before)
         )
-        return NodeWrite(wanted, self.because(self._commands), undone)
+        return NodeWrite(wanted, self.because(self._commands), undone, self.values(before))
 
     def settle(self, written: "NodeWrite[_Wanted]", attempt: CommandAttempt) -> None:
         is_done = attempt.state is CommandState.DONE
@@ -188,10 +192,14 @@ class WantedNodeState(ABC, Generic[_Wanted, _Seen]):
             self._due = self._next_write(attempt)
         if not is_news:
             return
-        for command in self._commands.values():
-            self._tell(command, attempt.state, attempt.detail)
+        after = self.values(written.wanted)
+        for target, command in self._commands.items():
+            before = written.before.get(target, "")
+            if before != after.get(target):
+                self._tell(command, attempt, before)
         for command in written.undone:
-            self._tell(command, attempt.state, attempt.detail, undone=True)
+            before = written.before.get(command.target, "")
+            self._tell(command, attempt, before, undone=True)
 
     def _owned_now(self) -> _Wanted:
         seen = self.seen()
@@ -209,7 +217,7 @@ class WantedNodeState(ABC, Generic[_Wanted, _Seen]):
         if command.key not in self._misfits:
             state = CommandState.IMPOSSIBLE
             self._misfits[command.key] = CommandProgress(command, state, at, detail)
-            self._tell(command, state, detail)
+            self._tell(command, CommandAttempt(state, detail))
         return True
 
     def _next_write(self, attempt: CommandAttempt) -> Micros | None:
@@ -223,17 +231,21 @@ class WantedNodeState(ABC, Generic[_Wanted, _Seen]):
         return Micros(self._clock() + int(wait * _SECOND))
 
     def _tell(
-        self, command: Command, state: CommandState, detail: str, *, undone: bool = False
+        self, command: Command, attempt: CommandAttempt, before: str = "", *, undone: bool = False
     ) -> None:
-        self._tell_outcome(CommandOutcome(command, state, self._clock(), detail, undone))
+        self._tell_outcome(
+            CommandOutcome(command, attempt.state, self._clock(), attempt.detail, undone, before)
+        )
 
 
 class NodeWrite(msgspec.Struct, Generic[_Wanted], frozen=True):
-    """What is about to be written, why, and whose effect goes with it."""
+    """What is about to be written, why, whose effect goes with it, and what was there before, by
+    target."""
 
     wanted: _Wanted
     because: Because
     undone: tuple[Command, ...] = ()
+    before: Mapping[str, str] = {}
 
 
 class NodeMarks(WantedNodeState[NodeInterference, SeenInterference]):
@@ -281,6 +293,9 @@ class NodeMarks(WantedNodeState[NodeInterference, SeenInterference]):
             (taint.value or PREFER_NO_SCHEDULE) if taint else left.effect,
             (condition.value or STATUSES[0]) if condition else left.status,
         )
+
+    def values(self, state: NodeInterference) -> Mapping[str, str]:
+        return {TAINT: state.effect, CONDITION: state.status}
 
     def removed(
         self, wanted: NodeInterference, before: NodeInterference
@@ -330,6 +345,9 @@ class NodeOffers(WantedNodeState[NodeOffer, SeenOffer]):
     def combine(self, commands: dict[str, Command], left: NodeOffer) -> NodeOffer:
         asked = {target: int(command.value) for target, command in commands.items()}
         return NodeOffer({**left.amounts, **asked})
+
+    def values(self, state: NodeOffer) -> Mapping[str, str]:
+        return {name: str(amount) for name, amount in state.amounts.items()}
 
     def removed(self, wanted: NodeOffer, before: NodeOffer) -> Iterator[tuple[CommandKind, str]]:
         for name in before.amounts.keys() - wanted.amounts.keys():

@@ -23,6 +23,8 @@ from slackwater.contract.crane.prediction import (
     TargetRef,
     TimeSeriesPredictionSpec,
 )
+from slackwater.contract.crane.unknown_fields import find_unknown_keys
+from slackwater.contract.document import Field
 from slackwater.model.problem import InvalidError, Problem, quoted, shorten
 from slackwater.observation.objects.documents import one_document
 
@@ -40,9 +42,11 @@ _MOST_NODES = 20_000
 
 
 class NodeTemplate(msgspec.Struct, frozen=True):
-    """A template that was read. `encoded` is its spec in JSON, with a mark for the name."""
+    """A template that was read. `encoded` is its spec in JSON, with a mark for the name. `warnings`
+    are sentences about fields that no prediction has."""
 
     encoded: str
+    warnings: tuple[str, ...] = ()
 
     def spec_of(self, node: str) -> TimeSeriesPredictionSpec:
         return _spec_of(self.encoded, node)
@@ -53,7 +57,10 @@ def read_node_template(text: str, source: str) -> NodeTemplate:
     """Raises InvalidError: one sentence with the place, the value and the bound."""
     if _MARK[0] in text:
         raise InvalidError(Problem(source, quoted(_MARK[0]), "without private characters"))
-    return encode_template(read_prediction_template(_parse(text, source), source))
+    document = _parse(text, source)
+    encoded = encode_template(read_prediction_template(document, source)).encoded
+    unknown = find_unknown_keys(Field(source, "", document), TimeSeriesPredictionSpec)
+    return NodeTemplate(encoded, unknown)
 
 
 def encode_template(template: PredictionTemplate) -> NodeTemplate:

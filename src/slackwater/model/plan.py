@@ -82,13 +82,15 @@ class CommandProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class CommandOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command that got somewhere else, and why. `undone`: a taint or a condition was removed, as
-    nobody asks for it any more."""
+    nobody asks for it any more. `before` is what the Node had instead; empty where that is nothing
+    or the command is no state."""
 
     command: Command
     state: CommandState
     at: Micros
     detail: str = ""
     undone: bool = False
+    before: str = ""
 
 
 #: The route of a knob that is written as a kernel file.

@@ -12,7 +12,7 @@ normalization ratio: pods buy CPU in the unit that they declare, and their quota
 """
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -207,11 +207,13 @@ class OversoldSettings(SettingsStruct, frozen=True):
 
 
 class OversoldMemory(msgspec.Struct, frozen=True, omit_defaults=True, tag="oversold"):
-    """`saved_at` is of a memory that an earlier run left: the time of day then, in seconds."""
+    """`saved_at` is of a memory that an earlier run left: the time of day then, in seconds.
+    `buyers` is what each container that bought CPU used, by its cgroup's id."""
 
     cpu: OfferMemory = OfferMemory(UseHistory(DecayingHistogram(_FIRST_MILLI)))
     memory: OfferMemory = OfferMemory(UseHistory(DecayingHistogram(_FIRST_BYTES)))
     saved_at: int = 0
+    buyers: Mapping[int, int] = {}
 
 
 def needs(settings: OversoldSettings, _off: frozenset[KnobKey]) -> Needs:
@@ -262,16 +264,17 @@ def decide(snapshot: NodeSnapshot, memory: OversoldMemory, settings: OversoldSet
     memory = _aged(memory, snapshot, settings)
     rules = _rules(settings)
     offers: list[OfferReport] = []
-    cpu, ram = memory.cpu, memory.memory
+    cpu, ram, buyers = memory.cpu, memory.memory, memory.buyers
     if settings.offer is not Offered.MEMORY:
-        look = look_at_cpu(snapshot, settings)
+        look = look_at_cpu(snapshot, settings, buyers)
+        buyers = _usage_of_buyers(snapshot, settings.cpu_resource)
         report, cpu = next_offer(look, cpu, rules, snapshot.at, early=snapshot.early)
         offers.append(report)
     if settings.offer is not Offered.CPU:
         look = look_at_memory(snapshot, settings)
         report, ram = next_offer(look, ram, rules, snapshot.at, early=snapshot.early)
         offers.append(report)
-    after = OversoldMemory(cpu, ram)
+    after = OversoldMemory(cpu, ram, buyers=buyers)
     known = {settings.cpu_resource: cpu, settings.memory_resource: ram}
     decided = tuple(each for each in offers if known[each.resource].claim is not None)
     return Act(
@@ -320,7 +323,10 @@ def _rules(settings: OversoldSettings) -> OfferRules:
     )
 
 
-def look_at_cpu(snapshot: NodeSnapshot, settings: OversoldSettings) -> ResourceLook:
+def look_at_cpu(
+    snapshot: NodeSnapshot, settings: OversoldSettings, before: Mapping[int, int]
+) -> ResourceLook:
+    """`before` is what each buyer used in the tick before."""
     name = settings.cpu_resource
     scale, shown = _NAMES[settings.names][1], _shown(snapshot, name)
     idle = snapshot.metrics.get(_EXCLUSIVE_IDLE.title(), ())
@@ -337,6 +343,7 @@ def look_at_cpu(snapshot: NodeSnapshot, settings: OversoldSettings) -> ResourceL
         allocated=promised(_allocated(snapshot, name), scale),
         shown=None if shown is None else left_over(shown, scale),
         worth=_cpu_worth(snapshot),
+        ended_used=_ended_cpu_used(snapshot, name, before),
     )
 
 
@@ -390,15 +397,33 @@ def _buyers(snapshot: NodeSnapshot, resource: str) -> Iterator[tuple[Workload, W
                     yield pod, each
 
 
+def _buyers_groups(snapshot: NodeSnapshot, resource: str) -> Iterator[CgroupRef]:
+    """Of the containers that bought CPU. One without a group does not run."""
+    refs = (each.ref for _, each in _buyers(snapshot, resource))
+    return (ref for ref in refs if isinstance(ref, CgroupRef))
+
+
 def _elastic_cpu_used(snapshot: NodeSnapshot, resource: str) -> int | Gap:
-    """By containers that bought CPU. One without a group does not run."""
     total = 0
-    for _, each in _buyers(snapshot, resource):
-        used = snapshot.usage_of(each.ref) if isinstance(each.ref, CgroupRef) else 0
+    for ref in _buyers_groups(snapshot, resource):
+        used = snapshot.usage_of(ref)
         if isinstance(used, Gap):
             return used
         total += used
     return total
+
+
+def _usage_of_buyers(snapshot: NodeSnapshot, resource: str) -> dict[int, int]:
+    """By cgroup id, as far as it is known."""
+    known = [(ref.id, snapshot.usage_of(ref)) for ref in _buyers_groups(snapshot, resource)]
+    return {number: used for number, used in known if not isinstance(used, Gap)}
+
+
+def _ended_cpu_used(snapshot: NodeSnapshot, resource: str, before: Mapping[int, int]) -> int:
+    """The node's usage has the last interval of a buyer that ended in it, and no group tells how
+    much that was: what it used before is the most that is believed."""
+    running = {ref.id for ref in _buyers_groups(snapshot, resource)}
+    return sum(used for number, used in before.items() if number not in running)
 
 
 def _elastic_memory_used(snapshot: NodeSnapshot, settings: OversoldSettings) -> int | Gap:

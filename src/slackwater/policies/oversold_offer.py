@@ -88,6 +88,8 @@ class OfferMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     known_at: Micros | None = None
     predicted: int | None = None
     exceeded: int = 0
+    #: What was unreclaimable when usage was last known.
+    unreclaimable: int | None = None
 
 
 class ResourceLook(msgspec.Struct, frozen=True):
@@ -110,6 +112,8 @@ class ResourceLook(msgspec.Struct, frozen=True):
     shown: int | None = None
     #: What one of the machine's own is worth as pods declare it.
     worth: Ratio = Ratio(1)
+    #: What pods that have bought some, and ended since the tick before, used then.
+    ended_used: int = 0
 
     def unreclaimable(self) -> int | Gap:
         """Now. What elastic pods use is sold already."""
@@ -120,6 +124,15 @@ class ResourceLook(msgspec.Struct, frozen=True):
         if isinstance(self.elastic_used, Gap):
             return self.elastic_used
         return max(self.used + self.exclusive_idle - self.elastic_used, 0)
+
+    def with_ended(self, before: int | None) -> "ResourceLook":
+        """With what the pods that ended since the tick before may have used of `used`, which nobody
+        knows: as much of it as leaves what is unreclaimable as it was."""
+        now = self.unreclaimable()
+        if isinstance(now, Gap) or isinstance(self.elastic_used, Gap) or before is None:
+            return self
+        theirs = min(self.ended_used, max(now - before, 0))
+        return msgspec.structs.replace(self, elastic_used=self.elastic_used + theirs)
 
 
 class _Basis(msgspec.Struct, frozen=True):
@@ -136,6 +149,7 @@ def next_offer(
     look: ResourceLook, before: OfferMemory, rules: OfferRules, at: Micros, *, early: bool = False
 ) -> tuple[OfferReport, OfferMemory]:
     """The offer of this tick and the memory after it. An early look offers no more than before."""
+    look = look.with_ended(before.unreclaimable)
     now = look.unreclaimable()
     history = before.history
     if not isinstance(now, Gap) and not early:
@@ -161,6 +175,7 @@ def next_offer(
         known_at,
         basis.predicted,
         before.exceeded + is_above,
+        before.unreclaimable if isinstance(now, Gap) else now,
     )
     return _report(look, basis, memory), memory
 

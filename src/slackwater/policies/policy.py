@@ -13,7 +13,7 @@ from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.contract.kubernetes_pod import Pod
 from slackwater.contract.schema import SettingsStruct
 from slackwater.model.cgroup import Level
-from slackwater.model.decision import Decision
+from slackwater.model.decision import Decision, Remark
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs
 from slackwater.model.snapshot import NodeSnapshot
@@ -29,6 +29,10 @@ def needs_nothing(_settings: object, _memory: object) -> Needs:
 
 
 def explain_no_pod(_settings: object, _snapshot: NodeSnapshot, _pod: Workload) -> tuple[str, ...]:
+    return ()
+
+
+def explain_nothing(_settings: object, _snapshot: NodeSnapshot) -> tuple[Remark, ...]:
     return ()
 
 
@@ -90,6 +94,8 @@ class Policy(msgspec.Struct, frozen=True):
     #: Why a pod is touched or not, for `explain`: what a remark in each tick would cost too much to
     #: say of every pod. Of settings as `decide` has them.
     explain_pod: Callable[[Any, NodeSnapshot, Workload], tuple[str, ...]] = explain_no_pod
+    #: What `explain` says of the node as it is now: a remark would come and go with its pods.
+    explain_node: Callable[[Any, NodeSnapshot], tuple[Remark, ...]] = explain_nothing
     #: What of its memory, of the same type, outlives the agent; given the time of day in seconds.
     keep: Callable[[Any, int], Any] | None = None
     #: Whether what is kept is about values that stand on the node: it is written whenever it

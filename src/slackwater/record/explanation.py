@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef, Level
-from slackwater.model.decision import Because, Contribution, Grant, PolicyAction, PolicyReport
+from slackwater.model.decision import (
+    Because,
+    Contribution,
+    Grant,
+    PolicyAction,
+    PolicyReport,
+    Remark,
+)
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS, KnobValue
 from slackwater.model.plan import Outcome, Result
@@ -371,12 +378,20 @@ def _general_remarks(view: AgentView, record: TickRecord, scope: TargetScope) ->
     yield from view.link.remarks()
     if scope is EVERYTHING and (starts := view.container_starts()):
         yield f"new containers get their quotas by {starts}"
-    for told in record.story.told:
-        for remark in told.remarks:
-            if scope.concerns(remark.about, record.snapshot):
-                yield f"{remark.about}: {told.policy}: {remark.text}"
+    remarks = [(each.policy, remark) for each in record.story.told for remark in each.remarks]
+    for policy, remark in dict.fromkeys((*remarks, *_node_remarks(view, record))):
+        if scope.concerns(remark.about, record.snapshot):
+            yield f"{remark.about}: {policy}: {remark.text}"
     if scope.pod is not None:
         yield from _pod_remarks(view, record, scope.pod)
+
+
+def _node_remarks(view: AgentView, record: TickRecord) -> Iterator[tuple[str, Remark]]:
+    for policy in view.policies:
+        settings = record.inputs.policies.get(policy.name)
+        if settings is not None:
+            for remark in policy.explain_node(settings, record.snapshot):
+                yield policy.name, remark
 
 
 def _pod_remarks(view: AgentView, record: TickRecord, pod: Workload) -> Iterator[str]:

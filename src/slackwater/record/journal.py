@@ -197,6 +197,7 @@ def command_entry(outcome: CommandOutcome, tick: int) -> JournalEntry:
     before, after = _command_values(command)
     if outcome.undone:
         before, after = after, before
+    before = outcome.before or before
     because = "nobody asks for it any more"
     if not outcome.undone:
         because = _format_because(command.by, command.because)
@@ -305,6 +306,8 @@ def make_entry(
     if outcome.result not in _REPORTED:
         return None
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
+        return None
+    if outcome.result in _DONE and outcome.change.old == outcome.change.new:
         return None
     because = _format_reasons(grant) if grant else _UNWANTED
     return outcome_entry(outcome, snapshot.tick, snapshot.at, because)

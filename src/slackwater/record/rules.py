@@ -52,7 +52,9 @@ def format_quantity(value: float) -> str:
 
 def describe_comparison(rule: "RuleReport | RuleRow") -> str:
     """cpu_total_usage 6500 > 6000, or why there is no measurement."""
-    metric, limit = shorten(rule.metric, _LONGEST_PART), format_quantity(rule.limit)
+    # A rule on its own object's probe has the object's name in its title already.
+    own = rule.metric.removeprefix(f"{rule.policy}:")
+    metric, limit = shorten(own, _LONGEST_PART), format_quantity(rule.limit)
     if rule.seen is None:
         return f"{metric} is not known, limit {limit}"
     sign = ">" if rule.seen > rule.limit else "<="

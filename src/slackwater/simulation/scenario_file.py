@@ -10,11 +10,7 @@ from typing import Any
 
 import msgspec
 
-from slackwater.contract.crane.ensurance_set import (
-    NO_OBJECTS,
-    EnsuranceObjects,
-    join_ensurance,
-)
+from slackwater.contract.crane.ensurance_set import join_ensurance
 from slackwater.contract.decoding import read_over, read_struct
 from slackwater.contract.document import Field, member, members, text
 from slackwater.contract.kubernetes import (
@@ -70,6 +66,7 @@ from slackwater.simulation.scenario_entries import (
 from slackwater.simulation.scenario_machine import MOST_CPUS, ScenarioMachine, plain_machine
 
 KIND = "Scenario"
+_NO_MORE = Objects()
 #: The kinds of QoS ensurance, and where EnsuranceObjects has them.
 _ENSURANCE = {
     "NodeQOS": "node_qos",
@@ -80,7 +77,7 @@ _ENSURANCE = {
 }
 
 
-def read_scenario(path: str, more: EnsuranceObjects = NO_OBJECTS) -> Scenario:
+def read_scenario(path: str, more: Objects = _NO_MORE) -> Scenario:
     """`more` objects are there besides the scenario's own, or in their place. Raises
     InvalidError."""
     source = os.path.basename(path)
@@ -94,7 +91,7 @@ def scenario_in(
     document: object,
     source: str,
     schema: SettingsSchema = SETTINGS,
-    more: EnsuranceObjects = NO_OBJECTS,
+    more: Objects = _NO_MORE,
 ) -> Scenario:
     problems: list[Problem] = []
     stated = check_file(document, source, KIND, SpecEntry, problems)
@@ -159,7 +156,7 @@ class _Reader:
             raise self.at("cpus", cpus).refused(bound)
         return machine
 
-    def objects(self, more: EnsuranceObjects) -> Objects:
+    def objects(self, more: Objects) -> Objects:
         """What the agent is told: ordinary objects, and the settings over those among them."""
         found = Objects()
         for each in self._listed("objects", self._spec.objects):
@@ -173,8 +170,9 @@ class _Reader:
         if self._spec.period is not None:
             stated = Field(self._field.source, "spec", {"period": self._spec.period})
             own = msgspec.structs.replace(own, agent=read_over(stated, own.agent))
-        ensurance = join_ensurance((found.ensurance, more))
-        return msgspec.structs.replace(found, settings=own, ensurance=ensurance)
+        ensurance = join_ensurance((found.ensurance, more.ensurance))
+        warnings = (*found.warnings, *more.warnings)
+        return msgspec.structs.replace(found, settings=own, ensurance=ensurance, warnings=warnings)
 
     def pods(self) -> tuple[ScenarioPod, ...]:
         pods: tuple[ScenarioPod, ...] = ()
@@ -288,6 +286,7 @@ class _Reader:
         self, objects: Objects, event: ObjectsEntry, field: Field
     ) -> tuple[Objects, str]:
         titles = []
+        warned = len(objects.warnings)
         for place, document in enumerate(event.objects):
             each = Field(field.source, f"{field.path}.objects[{place}]", document)
             kind = kind_of(document, each.where())
@@ -296,7 +295,8 @@ class _Reader:
                 raise InvalidError(each.problem(bound, quoted(kind)))
             objects = with_object(objects, document, each.where(), self._schema)
             titles.append(f"{kind}/{read_head(document, each.where())[0].name}")
-        return objects, f"{', '.join(titles)} applied"
+        told = f"{', '.join(titles)} applied"
+        return objects, "; ".join((told, *objects.warnings[warned:]))
 
     def _event(self, field: Field) -> EventEntry:
         kind = member(field, "kind")

@@ -124,6 +124,19 @@ def test_times_and_headers(tmp_path: Path, header_and_times: tuple[str, ...]) ->
     assert "10 min long" in refused(tmp_path, content)  # all was understood, but it is too short
 
 
+@pytest.mark.parametrize("url", ["foo", "host:9090", "file:///etc/passwd"])
+def test_what_is_no_url_is_wrong_usage(url: str) -> None:
+    done = backtest("--prometheus", url, "--query", "up")
+    assert done.exit_code == 2
+    assert f"--prometheus is '{url}', but must be a URL such as http://host:9090" in done.stderr
+
+
+def test_few_windows_are_told(daily: Callable[..., str]) -> None:
+    assert "proves little" not in backtest(daily(days=4)).stdout
+    told = backtest(daily(), "--window", "1h").stdout
+    assert "\na series of 12 windows proves little: one of them is 8 %\n" in told
+
+
 def test_a_template_is_compared(tmp_path: Path, daily: Callable[..., str]) -> None:
     path = tmp_path / "template.yaml"
     indented = SEED_TEMPLATE.replace("\n", "\n    ")
@@ -151,6 +164,20 @@ def test_a_template_of_another_window_or_history_is_told(
         f"slackwater: {path}: it predicts 2 h from 7 d, but is tried on --window 1 h and "
         "--history 3 d\n"
     )
+
+
+def test_a_misspelt_field_of_a_template_is_told(tmp_path: Path, daily: Callable[..., str]) -> None:
+    path = tmp_path / "template.yaml"
+    spec = SEED_TEMPLATE.replace("marginFraction", "marginFractoin")
+    whole = "targetRef: {name: n, kind: Node}\n" + spec
+    prediction = "kind: TimeSeriesPrediction\nmetadata: {name: a}\nspec:\n  "
+    for content in (spec, prediction + whole.replace("\n", "\n  ")):
+        path.write_text(content)
+        done = backtest(daily(), "--template", str(path))
+        assert done.exit_code == 0
+        assert done.stderr.startswith(f"slackwater: {path}: ")
+        assert done.stderr.endswith("marginFractoin is not known and has no effect\n")
+        assert done.stderr.count("\n") == 1
 
 
 def test_the_nodes_name_may_stand_anywhere(tmp_path: Path, daily: Callable[..., str]) -> None:
@@ -185,6 +212,10 @@ def test_a_time_series_prediction_is_compared(tmp_path: Path, daily: Callable[..
         (SEED_TEMPLATE.replace("up", "{{if .x}}"), "template.yaml:17, an action, is '{{if .x}}'"),
         ("", "template.yaml is 0 documents, but must be one document"),
         ("[1]", "template.yaml is a list, but must be a mapping"),
+        (
+            "kind: Secret\nmetadata: {name: a}",
+            "template.yaml: kind is 'Secret', but must be TimeSeriesPrediction or ConfigMap",
+        ),
         (SEED_TEMPLATE.replace("60s", "2h"), "sampleInterval is '2h', but must be a duration"),
         (SEED_TEMPLATE.replace("dsp\n", "magic\n", 1), "algorithmType"),
     ],

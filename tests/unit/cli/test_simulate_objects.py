@@ -49,6 +49,20 @@ def test_the_table_has_short_names_and_what_became_of_commands(here: Path) -> No
     assert "none -> PreferNoSchedule" in done.stdout
 
 
+def test_a_misspelt_field_is_told(here: Path) -> None:
+    action = {**ACTION, "spec": {**ACTION["spec"], "coolDown": 5}}
+    Path("all.yaml").write_text(yaml.safe_dump_all([RULES, action]))
+    sentence = "AvoidanceAction throttle: spec.coolDown is not known and has no effect"
+    done = run("--objects", "all.yaml")
+    assert (done.exit_code, done.stderr) == (0, f"slackwater: all.yaml: {sentence}\n")
+    scenario = yaml.safe_load(Path("small.yaml").read_text())
+    scenario["spec"]["objects"] = [RULES]
+    scenario["spec"]["events"] = [{"kind": "objects", "at": "5s", "objects": [action]}]
+    Path("small.yaml").write_text(yaml.safe_dump(scenario))
+    done = run("-o", "json")
+    assert any(sentence in json.dumps(row) for row in json.loads(done.stdout)["timeline"])
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [

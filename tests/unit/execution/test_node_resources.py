@@ -36,6 +36,23 @@ def test_an_offer_is_written_once_and_removed_when_nobody_asks(desk: RunnerDesk)
     ]
 
 
+def test_it_is_told_what_the_node_had_before(desk: RunnerDesk) -> None:
+    """And nothing of a resource that stays as it is."""
+    ours = frozenset({ELASTIC_CPU, ELASTIC_MEMORY})
+    desk.shown = SeenOffer({ELASTIC_CPU: 3, ELASTIC_MEMORY: 7}, ours)
+    desk.round(resource("2"), resource("7", ELASTIC_MEMORY))
+    desk.answers = [CommandAttempt(REFUSED, "no right")]
+    desk.round(resource("1"), resource("7", ELASTIC_MEMORY))
+    desk.round(resource("1"), seconds=60)
+    told = [(each.command.target, each.before, each.undone) for each in desk.queue.outcomes()]
+    assert told == [
+        (ELASTIC_CPU, "3", False),
+        (ELASTIC_CPU, "2", False),
+        (ELASTIC_CPU, "2", False),
+        (ELASTIC_MEMORY, "7", True),
+    ]
+
+
 def test_what_the_kubelet_zeroed_is_written_with_the_next_tick(desk: RunnerDesk) -> None:
     desk.round(resource("3"))
     desk.round(resource("3"), seconds=60)

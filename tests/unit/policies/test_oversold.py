@@ -136,6 +136,21 @@ def test_what_was_sold_is_not_counted_as_used() -> None:
     assert amounts(found)[CPU] == "6"
 
 
+def test_a_buyer_that_ended_is_not_counted_as_used_by_others() -> None:
+    """The node's usage has its last interval, and its group is gone."""
+    pod = bought("a", 10, CPU, 2_000)
+    rates = {11: Rate(MilliCpu(1_500), 0), 12: Rate(MilliCpu(0), 0)}
+    memory = act(node(workloads=(pod,), rates=rates, usage=MilliCpu(3_500))).memory
+    assert isinstance(memory, OversoldMemory)
+    for used, elastic in ((3_500, 1_500), (2_600, 600), (2_000, 0), (1_900, 0), (4_000, 1_500)):
+        [cpu, _] = act(node(usage=MilliCpu(used)), memory=memory).offers
+        assert (cpu.elastic_used, cpu.offered) == (elastic, 5 if used == 4_000 else 6)
+    ended = act(node(usage=MilliCpu(2_600)), memory=memory).memory
+    assert isinstance(ended, OversoldMemory)
+    [later, _] = act(node(usage=MilliCpu(2_600)), memory=ended).offers
+    assert (later.elastic_used, later.offered) == (0, 5)
+
+
 def test_a_container_that_was_just_started_holds_the_offer() -> None:
     """What it uses is not known, and the node's usage has it already."""
     pod = bought("a", 10, CPU, 2_000)
@@ -277,7 +292,7 @@ def test_what_was_not_measured_because_of_nobody_is_nothing() -> None:
     names = (EXCLUSIVE_IDLE, "ext_res_container_mem_total_usage")
     kept = {name: each for name, each in everything.metrics.items() if name not in names}
     less = msgspec.structs.replace(everything, metrics=kept)
-    assert look_at_cpu(less, ON).exclusive_idle == 0
+    assert look_at_cpu(less, ON, {}).exclusive_idle == 0
     assert look_at_memory(less, ON).elastic_used == 0
 
 

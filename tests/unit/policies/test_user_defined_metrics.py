@@ -229,11 +229,16 @@ def test_a_plug_in_about_another_metric_changes_nothing() -> None:
 
 
 def test_a_plug_in_that_is_off_is_told_with_the_rule_that_lacks_it() -> None:
+    lacks = "no plug-in that is switched on measures example.com/queue"
     made = with_plugins("example.com/queue", PluginState("p", problem="it did not answer"))
     assert [(each.about, each.text) for each in made.remarks] == [
-        ("NodeQOS/q/r", "no plug-in that is switched on measures example.com/queue"),
+        ("NodeQOS/q/r", f"{lacks}; p: it did not answer"),
         ("Plugin/p", "it did not answer"),
     ]
+    made = with_plugins("example.com/queue", PluginState("p"))
+    assert [each.text for each in made.remarks] == [f"{lacks}; p: it is being loaded"]
+    made = with_plugins("example.com/queue", plugin("example.com/other", measures=True))
+    assert [each.text for each in made.remarks] == [lacks]
 
 
 def test_a_recording_has_all_that_a_plug_in_said() -> None:

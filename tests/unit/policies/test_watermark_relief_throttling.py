@@ -70,7 +70,7 @@ def test_the_reason_names_the_rule() -> None:
     run.tick(seen(1, batch(1), usages={1: 2000}, metrics={USAGE: 6500}))
     because = run.last.intents[0].because
     assert because.signal == "NodeQOS/q/r: cpu_total_usage"
-    assert (because.seen, because.limit) == ("6500", "6000")
+    assert (because.seen, because.limit) == ("6500", "limit 6000")
 
 
 def test_no_pod_more_than_the_gap_needs() -> None:
@@ -88,7 +88,19 @@ def test_15_of_two_rules_the_smaller_watermark() -> None:
     run.tick(seen(1, batch(1), usages={1: 2000}, metrics={USAGE: 6500}))
     assert run.last.numbers["cpu_total_usage watermark"] == 5000
     assert run.last.numbers["cpu_total_usage gap"] == 1650
-    assert run.last.intents[0].because.limit == "5000"
+    assert run.last.intents[0].because.limit == "limit 5000"
+
+
+def test_an_action_whose_step_is_0_throttles_nothing() -> None:
+    """Whatever another action does to the same pods."""
+    nothing = throttle("nothing", step=0)
+    settings = bound(rule("a"), rule("b", does="nothing"), actions=(throttle(), nothing))
+    run = Run(settings)
+    run.tick(seen(1, batch(1), usages={1: 2000}, metrics={USAGE: 6500}))
+    assert [(each.rule, each.did) for each in run.last.rules] == [
+        ("a", "throttles 1 pod"),
+        ("b", ""),
+    ]
 
 
 def test_of_two_actions_the_larger_step_and_the_larger_minimum() -> None:

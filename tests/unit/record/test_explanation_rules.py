@@ -14,7 +14,7 @@ from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickInputs, TickRecord, make_entries
 from slackwater.record.recording import decode_recording, encode_recording
 from slackwater.settings.agent_settings import AgentSettings
-from tests.unit.policies.ensurance import STOP, batch, bound, rule, seen, throttle
+from tests.unit.policies.ensurance import STOP, batch, bound, pod_qos, rule, seen, throttle
 from tests.unit.record.stories import OFFSET, rows
 
 POLICIES = (watermark_relief.POLICY,)
@@ -25,13 +25,13 @@ SETTINGS = bound(
 CRITICAL = batch(3, protected="critical")
 
 
-def run(*usages: int) -> list[TickRecord]:
+def run(*usages: int, settings: Any = SETTINGS) -> list[TickRecord]:
     """One tick for each usage of the node."""
     memory, agent = TickMemory(), AgentSettings()
     records = []
     for number, used in enumerate(usages, start=1):
         snapshot = _node(number, used)
-        on: dict[str, Any] = {NAME: SETTINGS}
+        on: dict[str, Any] = {NAME: settings}
         done = tick(snapshot, memory, POLICIES, on, agent)
         outcomes = tuple(Outcome(change, Result.APPLIED) for change in done.planned.changes)
         entries = make_entries(snapshot, outcomes, done.story)
@@ -64,6 +64,16 @@ def test_a_pod_that_is_left_alone_says_why() -> None:
     assert f"{NAME}: no rule touches it: it is critical" in row.remarks
     *_, row = rows(told, "default/pod-1")
     assert f"{NAME}: throttle may touch it when a rule is triggered" in row.remarks
+
+
+def test_a_pod_qos_without_pods_is_told_before_its_rule_is_triggered() -> None:
+    """And once while it is."""
+    lonely = pod_qos("p", "throttle", labelSelector={"matchLabels": {"a": "b"}})
+    rules = bound(rule("high", value=1000), actions=(throttle(),), pods=(lonely,))
+    told = f"PodQOS/p: {NAME}: matches no pod of this node, so throttle touches none"
+    for usages in ((100,), (2000, 2000, 2000)):
+        found = [row for row in rows(view(run(*usages, settings=rules))) if row.rules]
+        assert [list(row.remarks).count(told) for row in found] == [1]
 
 
 def test_the_node_shows_both_rules() -> None:

@@ -42,6 +42,14 @@ def test_an_applied_change() -> None:
     assert entry.because == ("best_effort_share: used by all but best effort 200m, 800m allowed")
 
 
+@pytest.mark.parametrize("result", [Result.APPLIED, Result.PLANNED])
+def test_a_value_that_was_there_already_is_no_change(result: Result) -> None:
+    """What is given back may have had that value by itself: a group that was idle has weight 1."""
+    same = msgspec.structs.replace(CHANGE, old=OURS, new=OURS)
+    assert make_entry(Outcome(same, result), node(), None) is None
+    assert make_entry(Outcome(same, Result.REFUSED, "EBUSY"), node(), None) is not None
+
+
 def test_each_knob_of_a_group_has_its_own_reason() -> None:
     weight = Change(BESTEFFORT, WEIGHT, 1, 20)
     because = Because("batch-cpu requested", "500m", "weight 20")

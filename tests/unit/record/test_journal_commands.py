@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from slackwater.model.decision import CommandKind, TickReport
@@ -60,6 +61,12 @@ def test_a_command_is_an_entry(outcome: CommandOutcome, words: tuple[str, ...]) 
     [entry] = make_entries(node(tick=7), (), TickReport(), (outcome,))
     assert (entry.what, entry.before, entry.after, entry.because, entry.result) == words
     assert (entry.tick, entry.at) == (7, outcome.at)
+
+
+def test_a_state_that_changes_says_what_it_was() -> None:
+    raised = msgspec.structs.replace(command_outcome(**TAINT), before="NoSchedule")
+    [entry] = make_entries(node(), (), TickReport(), (raised,))
+    assert (entry.before, entry.after) == ("NoSchedule", "PreferNoSchedule")
 
 
 def test_what_the_server_says_is_bounded() -> None:

@@ -55,6 +55,15 @@ def test_what_is_seen_against_the_limit(seen: float | None, text: str) -> None:
     assert describe_comparison(rule(seen=seen)) == text
 
 
+def test_a_rule_on_its_own_objects_probe_is_said_without_the_object_again() -> None:
+    own = rule(
+        policy="NodeQOS/latency", metric="NodeQOS/latency:seconds:p90", seen=0.42, limit=0.05
+    )
+    assert describe_comparison(own) == "seconds:p90 0.42 > 0.05"
+    other = rule(policy="NodeQOS/x", metric="NodeQOS/latency:seconds:p90", seen=0.42, limit=0.05)
+    assert describe_comparison(other).startswith("NodeQOS/latency:seconds")
+
+
 @pytest.mark.parametrize(
     ("state", "above", "below", "text"),
     [

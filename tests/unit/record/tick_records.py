@@ -1,6 +1,7 @@
 """Records of ticks in a few words, for tests of what is made from them."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import (
@@ -17,11 +18,12 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies.best_effort_share import BestEffortShareSettings
+from slackwater.policies.ensurance.watermark_settings import WatermarkRules
 from slackwater.record.journal import TickInputs, TickRecord
 from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node
 
-SHARE = "best_effort_share"
+SHARE, RELIEF = "best_effort_share", "watermark_relief"
 OURS = Bandwidth(Micros(60_000))
 
 
@@ -53,7 +55,9 @@ def record(
 ) -> TickRecord:
     """The policies that told something are those that are on."""
     spoken = tuple(lines)
-    on = {line.policy: BestEffortShareSettings(enabled=True) for line in spoken}
+    settings: dict[str, Any] = {RELIEF: WatermarkRules(enabled=True)}
+    share = BestEffortShareSettings(enabled=True)
+    on = {line.policy: settings.get(line.policy, share) for line in spoken}
     inputs = TickInputs(None, on, agent or AgentSettings())
     story = TickReport(spoken, (), tuple(notes), tuple(yielded))
     return TickRecord(snapshot or node(), inputs, story, tuple(outcomes), (), Micros(took))

@@ -45,6 +45,7 @@ from slackwater.status.api_objects import ClusterNode
 
 #: Reasons of events.
 TEMPLATE_INVALID, NOT_OURS = "TemplateInvalid", "PredictionNotOurs"
+UNKNOWN_FIELDS = "TemplateFieldsUnknown"
 
 
 class TemplateChoice(msgspec.Struct, frozen=True):
@@ -177,13 +178,17 @@ def _notices(view: ClusterView, choice: TemplateChoice) -> Iterator[Notice]:
 def _template_notices(
     view: ClusterView, choice: TemplateChoice, chosen: TemplateObject
 ) -> Iterator[Notice]:
-    if isinstance(choice.template, Gap):
-        about = ObjectReference(
-            CONFIG_MAPS.api_version, CONFIG_MAPS.kind, chosen.name, chosen.namespace, chosen.uid
-        )
-        reason = choice.template.reason
-        event = KubeEvent(about, TEMPLATE_INVALID, reason, EventType.WARNING)
-        yield Notice("template", reason, event)
+    about = ObjectReference(
+        CONFIG_MAPS.api_version, CONFIG_MAPS.kind, chosen.name, chosen.namespace, chosen.uid
+    )
+    match choice.template:
+        case Gap(reason):
+            event = KubeEvent(about, TEMPLATE_INVALID, reason, EventType.WARNING)
+            yield Notice("template", reason, event)
+        case NodeTemplate(warnings=(_, *_) as warnings):
+            told = "; ".join(warnings)
+            event = KubeEvent(about, UNKNOWN_FIELDS, told, EventType.WARNING)
+            yield Notice("template", told, event)
     for other in view.of(TEMPLATE_KIND).items.values():
         if other.namespace != chosen.namespace and other.namespace in TEMPLATE_NAMESPACES:
             text = f"{other.namespace}/{other.name} is ignored: {chosen.namespace} has one too"

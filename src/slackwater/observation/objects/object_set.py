@@ -17,6 +17,7 @@ from slackwater.contract.crane.ensurance_set import (
     read_ensurance,
 )
 from slackwater.contract.crane.node_forecast import NodePrediction, read_node_prediction
+from slackwater.contract.crane.unknown_fields import find_unknown_fields
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import (
     ConfigMap,
@@ -126,7 +127,8 @@ def joined(
         pods.values(), node.name if node else name or host.lower(), node.uid if node else ""
     )
     told = (*(problems[source] for source in sorted(problems)), *unbelieved)
-    warned = twice + [warning for each in configured.values() for warning in each.warnings]
+    warned = twice + [warning for each in parts for warning in each.warnings]
+    warned += [warning for each in configured.values() for warning in each.warnings]
     warned += colocation.warnings if colocation else ()
     unclear = [found for pod in assigned if (found := exemption_problem(pod))]
     warned += [f"{sentences(unclear)}; until then it is exempt"] if unclear else []
@@ -154,7 +156,18 @@ def with_object(
     found: Objects, document: object, source: str, schema: SettingsSchema = SETTINGS
 ) -> Objects:
     """The objects so far and this one; kinds that nobody reads are left out."""
-    match kind_of(document, source):
+    kind = kind_of(document, source)
+    read = _with_object(found, kind, document, source, schema)
+    if read is found:
+        return found
+    unknown = find_unknown_fields(kind, document, source)
+    return msgspec.structs.replace(read, warnings=(*read.warnings, *unknown)) if unknown else read
+
+
+def _with_object(
+    found: Objects, kind: str, document: object, source: str, schema: SettingsSchema
+) -> Objects:
+    match kind:
         case "Pod":
             pods = (*found.pods, read_pod(document, source))
             return msgspec.structs.replace(found, pods=pods)
@@ -163,21 +176,21 @@ def with_object(
             return msgspec.structs.replace(found, nodes=nodes)
         case "ConfigMap":
             return _with_config_map(found, read_config_map(document, source), source, schema)
-        case kind if kind == POD_CONFIGURATION:
+        case _ if kind == POD_CONFIGURATION:
             made = read_colocation_configuration(document, source)
             configurations = (*found.pod_configurations, made)
             return msgspec.structs.replace(found, pod_configurations=configurations)
-        case kind if kind == SETTINGS_KIND:
+        case _ if kind == SETTINGS_KIND:
             return msgspec.structs.replace(found, settings=schema.read_file(document, source))
         case "" if is_config(document):
             return msgspec.structs.replace(found, colocation=read_config(document, source))
-        case kind if kind == TIME_SERIES_PREDICTIONS.kind:
+        case _ if kind == TIME_SERIES_PREDICTIONS.kind:
             prediction = read_node_prediction(document, source)
             if prediction is None:
                 return found
             predictions = (*found.predictions, prediction)
             return msgspec.structs.replace(found, predictions=predictions)
-        case kind:
+        case _:
             read = read_ensurance(kind, document, source)
             if read is None:
                 return found

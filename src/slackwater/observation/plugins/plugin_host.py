@@ -30,6 +30,7 @@ from slackwater.model.problem import InvalidError
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
 from slackwater.observation.metrics.collector import NoRemoteSource, RemoteSource
+from slackwater.observation.plugins.plugin_output import follow_output
 from slackwater.policies.ensurance.pod_order import (
     EVICT_RELEASE,
     MEMORY_USAGE,
@@ -115,14 +116,23 @@ class PluginProcess:
         # Imported late: agents without plug-ins have none of it.
         import subprocess
 
-        process = subprocess.Popen(
-            self._command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            # A Ctrl-C is for the agent.
-            start_new_session=True,
-        )
+        output, printed = os.pipe()
+        try:
+            process = subprocess.Popen(
+                self._command,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=printed,
+                # A Ctrl-C is for the agent.
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(output)
+            raise
+        finally:
+            os.close(printed)
+        self._follow(output)
         with self._changed:
             self._process = process
             if not self._running:
@@ -136,6 +146,16 @@ class PluginProcess:
             process.kill()
             with process:
                 process.wait()
+
+    def _follow(self, output: int) -> None:
+        """Until the process has ended, and whatever it started."""
+        name = self.state.name
+        threading.Thread(
+            target=follow_output,
+            args=(name, output, _show, time.monotonic),
+            name=f"output of plug-in {name}",
+            daemon=True,
+        ).start()
 
     def _load(self, process: "subprocess.Popen[bytes]") -> None:
         loaded = msgspec.json.decode(_exchange(process, b"", self._limits.load), type=LoadedPlugin)
@@ -160,6 +180,10 @@ class PluginProcess:
                 self._changed.wait()
             question, self._question = self._question, None
             return question if self._running else None
+
+
+def _show(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _exchange(process: "subprocess.Popen[bytes]", line: bytes, seconds: float) -> bytes:

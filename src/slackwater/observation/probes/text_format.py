@@ -1,7 +1,7 @@
 """Prometheus' text format (version 0.0.4) into series. Pure: asks nobody, raises nothing.
 
 An answer that is not in this format is refused as a whole, as Prometheus does; a series that is in
-it but cannot be used (not a finite number, there twice, too many labels) is left out with the
+it but cannot be used (not a finite number, there twice, bad labels) is left out with the
 reason, and the others count. Lines about series that nobody wants are looked at for their names
 alone: an exporter has thousands. Of OpenMetrics the `# EOF` and exemplars are tolerated. Timestamps
 are checked and ignored: a series is as old as the answer.
@@ -23,6 +23,8 @@ LARGEST_ANSWER = 1 << 20
 MOST_SERIES = 10_000
 MOST_LABELS = 64
 LONGEST_LABEL = 1024
+#: Prometheus' own labels, such as a metric's name, begin so; its client refuses others.
+_RESERVED = "__"
 #: Of a line that is no text format: enough to tell a login page, too little to carry a secret.
 _LONGEST_QUOTE = 24
 #: Reasons that are kept; the others are only counted.
@@ -107,9 +109,9 @@ class _Series:
     def add(self, name: str, labels: str, number: str) -> None:
         self.count += 1
         pairs = [(key, _unescape(value)) for key, value in _EACH_LABEL.findall(labels)]
-        bound = _beyond_bounds(pairs)
-        if bound:
-            self._leave_out(name, f"a series of {name} has {bound}")
+        bad = _find_bad_label(pairs)
+        if bad:
+            self._leave_out(name, f"a series of {name} has {bad}")
             return
         key = (name, tuple(sorted(pairs)))
         if key in self._found:
@@ -147,14 +149,16 @@ def format_series(name: str, labels: Mapping[str, str]) -> str:
     return f"{name}{{{shown}{',...' if len(labels) > 4 else ''}}}"
 
 
-def _beyond_bounds(pairs: list[tuple[str, str]]) -> str:
-    """What is too much about a series' labels; empty where nothing is."""
+def _find_bad_label(pairs: list[tuple[str, str]]) -> str:
+    """What is wrong with a series' labels; empty where nothing is."""
     if len(pairs) > MOST_LABELS:
         return f"{len(pairs)} labels, more than {MOST_LABELS}"
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         return "a label twice"
     for name, value in pairs:
+        if name.startswith(_RESERVED):
+            return f"a label that begins with {_RESERVED}, which Prometheus reserves for itself"
         if len(name) > LONGEST_LABEL or len(value) > LONGEST_LABEL:
             return f"a label of more than {LONGEST_LABEL} characters"
     return ""

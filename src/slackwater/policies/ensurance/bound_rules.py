@@ -14,6 +14,7 @@ from slackwater.contract.crane.ensurance import (
 )
 from slackwater.contract.crane.ensurance_set import EnsuranceObjects, policy_title
 from slackwater.contract.crane.metrics import is_known, is_of_users
+from slackwater.contract.ensurance_plugin import PluginState
 from slackwater.model.decision import Because, RuleState
 from slackwater.model.gap import Gap
 from slackwater.model.metric import NODE, MetricKey, Sample, Samples
@@ -108,14 +109,16 @@ def _named_source(metric: str) -> str:
     return title if colon and title.startswith(_OTHER_SOURCES) else ""
 
 
-def describe_flaw(bound: BoundRule, known: Iterable[MetricAttributes]) -> str:
+def describe_flaw(
+    bound: BoundRule, known: Iterable[MetricAttributes], plugins: Iterable[PluginState] = ()
+) -> str:
     """What keeps a rule from doing anything when it is triggered; empty where nothing does."""
     name, key = bound.rule.action_name, bound.key()
     if bound.action is None:
         return f"there is no AvoidanceAction {name}, so nothing is done"
     if key.source == NODE and not is_known(key.name):
         if "/" in key.name:
-            return f"no plug-in that is switched on measures {key.name}"
+            return _describe_unmeasured(key.name, plugins)
         kind = "EnsuranceMetric" if is_of_users(key.name) else "metric"
         return f"there is no {kind} {key.name}"
     attributes = attributes_of(key, known)
@@ -127,6 +130,16 @@ def describe_flaw(bound: BoundRule, known: Iterable[MetricAttributes]) -> str:
     if ratios is not None and not ratios.step:
         return f"stepCPURatio of {name} is 0, which throttles nothing"
     return ""
+
+
+def _describe_unmeasured(metric: str, plugins: Iterable[PluginState]) -> str:
+    """One that was not loaded, or is off, did not say what it measures: it may be the one."""
+    silent = [
+        f"{each.name}: {each.problem or 'it is being loaded'}"
+        for each in plugins
+        if each.attributes is None
+    ]
+    return "; ".join((f"no plug-in that is switched on measures {metric}", *silent))
 
 
 #: Metrics that cannot be above what another metric of the node says, times the number.
@@ -197,7 +210,7 @@ class RuleLook(msgspec.Struct, frozen=True):
     def because(self) -> Because:
         seen = "unknown" if self.seen is None else format_number(self.seen)
         signal = f"{self.title()}: {self.bound.key().name}"
-        return Because(signal, seen, format_number(self.limit))
+        return Because(signal, seen, f"limit {format_number(self.limit)}")
 
 
 def format_number(number: float) -> str:

@@ -93,7 +93,8 @@ def _done(look: RuleLook, relief: Relief, snapshot: NodeSnapshot) -> Iterator[st
         return
     if look.bound.stops_scheduling():
         yield "stops scheduling"
-    if look.bound.ratios() is not None:
+    ratios = look.bound.ratios()
+    if ratios is not None and ratios.step:
         mine = [each for each in relief.throttled.values() if look.title() in each.rules]
         lowered = sum(bool(each.claims) for each in mine)
         if look.memory.state is RuleState.RESTORING:

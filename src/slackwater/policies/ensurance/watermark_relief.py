@@ -402,7 +402,7 @@ def _scheduling(looks: Iterable[RuleLook], settings: WatermarkRules) -> Iterator
         because = Because(
             f"{first.title()}: {first.bound.key().name}",
             first.memory.state.value,
-            format_number(first.limit),
+            f"limit {format_number(first.limit)}",
         )
         effect = settings.taint_effect.value
         yield Command(f"taint/{TAINT}", CommandKind.TAINT, TAINT, because, NAME, value=effect)
@@ -410,9 +410,19 @@ def _scheduling(looks: Iterable[RuleLook], settings: WatermarkRules) -> Iterator
 
 
 def explain_pod(settings: WatermarkRules, snapshot: NodeSnapshot, pod: Workload) -> tuple[str, ...]:
-    touching = (each for each in settings.rules if each.acts() and (each.ratios() or each.evicts()))
-    actions = frozenset(each.rule.action_name for each in touching)
+    actions = _touching_actions(settings)
     return explain_selection(snapshot.workloads, settings.selection(), actions, pod)
+
+
+def explain_node(settings: WatermarkRules, snapshot: NodeSnapshot) -> tuple[Remark, ...]:
+    actions = _touching_actions(settings)
+    return tuple(remark_on_pod_qos(snapshot.workloads, settings.pod_qos, actions))
+
+
+def _touching_actions(settings: WatermarkRules) -> frozenset[str]:
+    """Those of rules that throttle or evict pods."""
+    touching = (each for each in settings.rules if each.acts() and (each.ratios() or each.evicts()))
+    return frozenset(each.rule.action_name for each in touching)
 
 
 POLICY = Policy(
@@ -427,6 +437,7 @@ POLICY = Policy(
     bind=bind,
     bound_settings=WatermarkRules,
     explain_pod=explain_pod,
+    explain_node=explain_node,
     explain_numbers=explain_numbers,
     needs_for_now=needs_for_now,
     keep=keep,

@@ -166,7 +166,9 @@ def bind(
         rules=rules,
         pod_qos=ensurance.pod_qos,
         remarks=tuple(
-            Remark(each.title(), flaw) for each in rules if (flaw := describe_flaw(each, metrics))
+            Remark(each.title(), flaw)
+            for each in rules
+            if (flaw := describe_flaw(each, metrics, ensurance.plugins))
         )
         + tuple(Remark(each.title(), each.problem) for each in ensurance.plugins if each.problem)
         + tuple(_remark_on_pod_qos(ensurance)),

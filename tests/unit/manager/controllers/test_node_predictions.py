@@ -10,6 +10,7 @@ from slackwater.manager.controllers.controller import Reconciled, WriteVerb
 from slackwater.manager.controllers.node_predictions import (
     NOT_OURS,
     TEMPLATE_INVALID,
+    UNKNOWN_FIELDS,
     DefaultTemplate,
     reconcile,
 )
@@ -109,6 +110,20 @@ def test_a_template_that_cannot_be_read_changes_nothing_and_is_told(text: str | 
     assert (notice.event.about.kind, notice.event.about.namespace) == ("ConfigMap", "default")
     assert notice.text.startswith("ConfigMap default/noderesource-tsp-template: spec")
     assert "\n" not in notice.text
+
+
+def test_a_misspelt_field_is_told_and_the_template_counts() -> None:
+    text = SEED_TEXT.replace("predictionWindowSeconds", "windowSeconds: 1\npredictionWindowSeconds")
+    assert text != SEED_TEXT
+    done = go(view("n1", templates=(template(text),)))
+    assert len(done.writes) == 1
+    [notice] = done.notices
+    assert notice.event is not None
+    assert (notice.event.reason, notice.event.type) == (UNKNOWN_FIELDS, EventType.WARNING)
+    assert notice.text == (
+        "ConfigMap default/noderesource-tsp-template: spec: windowSeconds is not known and has no "
+        "effect"
+    )
 
 
 def test_of_two_templates_the_newer_place_counts() -> None:

@@ -54,6 +54,19 @@ def read(folder: Folder) -> Objects:
     return found
 
 
+def test_a_misspelt_field_is_told_and_the_object_counts(tmp_path: Path) -> None:
+    action = "kind: AvoidanceAction\nmetadata: {name: evict}\nspec: {coolDown: 3}\n"
+    (tmp_path / "a.yaml").write_text(action)
+    folder = Folder(str(tmp_path))
+    found = read(folder)
+    assert (len(found.ensurance.actions), found.problems) == (1, ())
+    assert found.warnings == (
+        "a.yaml: AvoidanceAction evict: spec.coolDown is not known and has no effect",
+    )
+    rewrite(tmp_path / "a.yaml", action.replace("coolDown", "coolDownSeconds"))
+    assert read(folder).warnings == ()
+
+
 def threshold(objects: Objects) -> int | None:
     assert objects.colocation is not None
     return for_node(objects.colocation, {}).cpu_throttling.threshold

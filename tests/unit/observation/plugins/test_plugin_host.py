@@ -88,6 +88,27 @@ def test_what_it_says_reaches_the_tick(path: Path, make: Callable[..., PluginHos
     assert host.samples(OWN, AT) == Gap("the plug-in queue is not switched on")
 
 
+def test_what_it_prints_is_shown_within_bounds(
+    path: Path, make: Callable[..., PluginHost], capfd: pytest.CaptureFixture[str]
+) -> None:
+    flood = "import os; os.write(2, b'two\\n' * 100_000); return [Sample(1.0)]"
+    install(path, "print('one')\n" + changed(samples=flood))
+    host = make()
+    ask(host)
+    assert not isinstance(host.samples(OWN, AT), Gap)
+    told = ""
+
+    def is_told() -> bool:
+        nonlocal told
+        told += capfd.readouterr().err
+        return "left out" in told
+
+    wait_until(is_told)
+    host.close()
+    assert told.splitlines().count("plug-in queue: two") >= 19
+    assert len(told.splitlines()) == 21
+
+
 @pytest.mark.parametrize(
     ("text", "limits", "told"),
     [

@@ -167,13 +167,16 @@ def test_a_series_that_is_there_twice_is_left_out() -> None:
 def test_bounds_on_labels() -> None:
     many = ",".join(f'l{n}="x"' for n in range(MOST_LABELS + 1))
     long = "x" * (LONGEST_LABEL + 1)
-    text = f'a{{{many}}} 1\nb{{c="{long}"}} 1\nd{{e="1",e="2"}} 1\nf 1\n'
+    text = f'a{{{many}}} 1\nb{{c="{long}"}} 1\nd{{e="1",e="2"}} 1\nf 1\ng{{__name__="h"}} 1\n'
     found = read(text.encode())
     assert found.series == {"f": (Sample(1.0),)}
     assert found.left_out == {
         "a": (f"a series of a has {MOST_LABELS + 1} labels, more than {MOST_LABELS}",),
         "b": (f"a series of b has a label of more than {LONGEST_LABEL} characters",),
         "d": ("a series of d has a label twice",),
+        "g": (
+            "a series of g has a label that begins with __, which Prometheus reserves for itself",
+        ),
     }
 
 
@@ -193,7 +196,7 @@ def test_reasons_are_bounded() -> None:
 
 NAMES = st.from_regex(r"\A[a-zA-Z_:][a-zA-Z0-9_:]{0,20}\Z")
 LABELS = st.dictionaries(
-    st.from_regex(r"\A[a-zA-Z_][a-zA-Z0-9_]{0,10}\Z"),
+    st.from_regex(r"\A(?!__)[a-zA-Z_][a-zA-Z0-9_]{0,10}\Z"),
     st.text(max_size=20),
     max_size=5,
 )
@@ -234,6 +237,16 @@ def test_prometheus_own_client_reads_the_same(
         for each in found
     ]
     assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
+
+
+@pytest.mark.parametrize("label", ["__", "__name__", "__a"])
+def test_prometheus_own_client_refuses_a_reserved_label_too(label: str) -> None:
+    text = line("A", {label: ""}, 0.0) + "\n"
+    with pytest.raises(ValueError, match=r"Invalid labels|more than once"):
+        list(text_string_to_metric_families(text))
+    found = read(text.encode())
+    assert found.series == {}
+    assert "begins with __" in found.why_missing("A")
 
 
 @given(
