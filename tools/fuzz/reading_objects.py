@@ -35,6 +35,7 @@ from slackwater.manager.webhook.certificate_rotation import decode_secret
 from slackwater.manager.webhook.review import answer_review
 from slackwater.model.problem import InvalidError, Problem
 from slackwater.observation.objects import cluster
+from slackwater.observation.objects.pod_decoding import decode_pod
 from slackwater.policies.catalog import SETTINGS
 from slackwater.prediction.parameters import read_parameters
 from slackwater.rebalancer.sources.cluster_reader import read_pod
@@ -282,6 +283,8 @@ def api_objects_as_json() -> tuple[Reader, ...]:
         _raws("api-event", _event, {"type": "MODIFIED", "object": seeds.POD},
               {"type": "ERROR", "object": {"code": 410, "reason": "Gone", "message": "m"}},
               covers=(), contract=(UnreachableError, HttpStatusError)),
+        _raws("decoded-pod", lambda raw: decode_pod(raw, _SOURCE), seeds.POD,
+              covers=("observation.objects.pod_decoding.decode_pod",)),
         _raws("owned-pod", lambda raw: read_pod(decode_struct(raw, OwnedPod, _SOURCE)), seeds.POD,
               covers=("rebalancer.sources.cluster_reader.read_pod",), contract=(InvalidError,)),
         *of_manager,

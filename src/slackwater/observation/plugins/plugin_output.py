@@ -66,5 +66,7 @@ def follow_output(
                 pause.wait(_PAUSE)
         for line in output.end():
             show(line)
+    except OSError as error:
+        show(f"plug-in {name}: what it prints cannot be read any more: {error.strerror}")
     finally:
         os.close(descriptor)
