@@ -17,6 +17,7 @@ from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import manifests
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.resources import EVENTS, NODES, PODS, ObjectSelector, Resource
+from slackwater.http.connection import HttpRequest
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
@@ -222,6 +223,12 @@ def try_evicting(namespace: str, name: str) -> Ask:
 def delete_pod(namespace: str, name: str) -> Ask:
     """By its own uid."""
     return lambda who: who.delete(PODS, name, namespace, uid=_uid_of(who, namespace, name))
+
+
+def try_deleting(namespace: str, name: str) -> Ask:
+    """Without a uid, and without effect (dryRun)."""
+    path = f"{PODS.path(namespace, name)}?dryRun=All"
+    return lambda who: who._transport.fetch_json(HttpRequest("DELETE", path))
 
 
 def _uid_of(who: Client, namespace: str, name: str) -> str:

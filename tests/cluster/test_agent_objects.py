@@ -3,6 +3,7 @@ what it does is shown there. The kubelet's tree is a bed of real cgroups."""
 
 import uuid
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -236,14 +237,26 @@ def test_however_much_changes_the_node_is_written_once_a_minute(stage: Stage) ->
     for threshold in (20, 80, 20, 80, 20):
         stage.throttle(threshold)
         stage.wait_for_share(threshold)
-    writes = [
-        (each["verb"], each["objectRef"]["resource"], each["objectRef"].get("subresource", ""))
+    audited = [
+        each
         for each in stage.plane.audit()
         if each["user"].get("username") == USER
         and each["verb"] not in ("get", "list", "watch")
         and stage.node in (each["objectRef"].get("name", ""), str(each.get("requestObject")))
     ]
-    assert writes.count(("patch", "nodes", "status")) == 1
+    writes = [
+        (each["verb"], each["objectRef"]["resource"], each["objectRef"].get("subresource", ""))
+        for each in audited
+    ]
+    reported = [
+        datetime.fromisoformat(each["requestReceivedTimestamp"]).timestamp()
+        for each, write in zip(audited, writes, strict=True)
+        if write == ("patch", "nodes", "status")
+    ]
+    assert reported
+    # Once, and once more where a policy came on after the first report: somebody may wait for that.
+    # The agent's minute ends with a tick, and a busy machine delays a request.
+    assert all(third - first > 50 for first, third in zip(reported, reported[2:], strict=False))
     topology = [each for each in writes if each[1] == "noderesourcetopologies"]
     assert topology in ([], [("create", "noderesourcetopologies", "")])
     assert {resource for _, resource, _ in writes if resource != "noderesourcetopologies"} <= {

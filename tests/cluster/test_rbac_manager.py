@@ -1,5 +1,6 @@
 """What the manager's own token may do, and what the API server refuses: a row for each."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,8 +58,10 @@ def plane(programs: dict[str, Path], make_folder: Callable[[], Path]) -> Iterato
     with with_rights(ControlPlane(make_folder(), programs)) as made:
         made.kubectl("annotate", "node", OWN, "theirs=x")
         held = pod_client(made, MANAGER, "manager")
-        # The API server learns of a policy a moment after it was made.
-        wait_for("the policy to hold", lambda: ONLY in refusal(held, annotate({"early": "x"})))
+        # The API server learns of a policy a moment after it was made. What changes nothing is not
+        # refused, so each attempt says something else.
+        early = (annotate({"early": str(number)}) for number in itertools.count())
+        wait_for("the policy to hold", lambda: ONLY in refusal(held, next(early)))
         made.kubectl("annotate", "node", OWN, "early-")
         yield made
 

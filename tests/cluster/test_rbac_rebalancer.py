@@ -4,6 +4,7 @@ It is bound to the whole cluster, and may delete as well as evict: what is left 
 hold.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from tests.cluster.chart import (
     patch,
     refusal,
     token_client,
+    try_deleting,
     try_evicting,
     with_rights,
 )
@@ -73,20 +75,23 @@ def workload(namespace: str) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def rebalancer(plane: ControlPlane) -> Client:
     made = token_client(plane, REBALANCER, REBALANCER)
-    # The API server learns of a policy a moment after it was made.
+    # The API server learns of a policy a moment after it was made. What changes nothing is never
+    # refused, so each attempt to patch says something else.
+    labels = (patch(DEPLOYMENTS, "web", WORK, metadata={"labels": {"early": f"{number}"}})
+              for number in itertools.count())  # fmt: skip
     for early in (
-        try_evicting(WORK, "critical"),
-        delete_pod(WORK, "critical"),
-        patch(DEPLOYMENTS, "web", WORK, spec={"replicas": 1}),
-        make(LEASES, {"metadata": {"name": MANAGER, "namespace": NAMESPACE}}),
-        make_event("Deployment", "web", WORK),
+        itertools.repeat(try_evicting(WORK, "critical")),
+        itertools.repeat(try_deleting(WORK, "critical")),
+        labels,
+        itertools.repeat(make(LEASES, {"metadata": {"name": MANAGER, "namespace": NAMESPACE}})),
+        itertools.repeat(make_event("Deployment", "web", WORK)),
     ):
         wait_for("a policy to hold", partial(_is_held, made, early))
     return made
 
 
-def _is_held(who: Client, ask: Ask) -> bool:
-    return "ValidatingAdmissionPolicy" in refusal(who, ask)
+def _is_held(who: Client, asked: Iterator[Ask]) -> bool:
+    return "ValidatingAdmissionPolicy" in refusal(who, next(asked))
 
 
 def note(namespace: str, **metadata: object) -> Ask:
