@@ -48,7 +48,7 @@ def test_all_four_as_asked_and_every_file_back(
     assert [limit(bed, path) for path in (pod.path, *pod.inner)] == [150_000, 50_000, 100_000]
     assert [burst(bed, path) for path in (pod.path, *pod.inner)] == [150_000, 50_000, 100_000]
     assert [memory(bed, path) for path in (pod.path, *pod.inner)] == [192 * MI, 64 * MI, 128 * MI]
-    assert [weight(bed, path) for path in pod.inner] == ([512, 1024] if v1 else [20, 39])
+    assert [weight(bed, path) for path in pod.inner] == ([512, 1024] if v1 else [50, 100])
     assert is_idle(bed, pod.path)
     if not v1:
         assert bed.read(pod.inner[0], "memory.high") == str(32 * MI)

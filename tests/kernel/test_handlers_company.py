@@ -51,7 +51,7 @@ def test_a_weight_below_idle_comes_and_goes_with_its_owner(
     agent.settle()
     assert is_idle(bed, pod.path) is (first == "elasticResources")
     if first == "qosLevel":
-        assert weight(bed, pod.path) == (512 if bed.version is V1 else 20)
+        assert weight(bed, pod.path) == (512 if bed.version is V1 else 50)
     agent.settings()
     agent.settle()
     assert pod.picture() == before
@@ -71,7 +71,7 @@ def test_a_request_that_comes_while_the_pod_is_idle(
     agent.settle()
     assert (is_idle(bed, pod.path), weight(bed, pod.path)) == (
         False,
-        512 if bed.version is V1 else 20,
+        512 if bed.version is V1 else 50,
     )
     agent.put("pod")
     agent.settle()

@@ -67,7 +67,7 @@ def test_weight_quota_memory_idle_and_burst_through_units(node: KubeNode, tmp_pa
             assert node.text(path, "cpu.max.burst") == "30000"
             assert node.text(path, "memory.max") == str(64 * MI)
         assert node.text(node.pod, "cpu.idle") == "1"
-        assert node.text(node.container, "cpu.weight") == "12"
+        assert node.text(node.container, "cpu.weight") == "30"
         name = node.pod.rpartition("/")[2]
         assert node.property(name, "CPUQuotaPerSecUSec") == 300_000
         assert node.property(name, "MemoryMax") == 64 * MI
@@ -76,7 +76,7 @@ def test_weight_quota_memory_idle_and_burst_through_units(node: KubeNode, tmp_pa
         assert node.picture() == shown
         agent.settings(elasticResources={})  # idle and burst end, the weight stays
         agent.settle()
-        assert node.text(node.pod, "cpu.weight") == "12"
+        assert node.text(node.pod, "cpu.weight") == "30"
         assert node.text(node.pod, "cpu.max.burst") == "0"
         agent.settings()
         agent.settle()

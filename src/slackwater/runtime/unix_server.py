@@ -24,9 +24,12 @@ from slackwater.runtime.http_exchange import (
     Response,
     error_response,
 )
-from slackwater.runtime.http_server import READ_SECONDS, WRITE_SECONDS, Report, Respond
+from slackwater.runtime.http_server import Report, Respond
 from slackwater.runtime.http_wire import FAILED, RequestParser, encode_response
 
+#: For a whole request, and for the client to take the response. Long: it is root who asks, on a
+#: machine that may be busy, and whoever sends nothing makes room when places are short.
+READ_SECONDS, WRITE_SECONDS = 30.0, 30.0
 #: Some people and their scripts. Each is a thread.
 MOST_AT_ONCE = 32
 #: How long one more connection waits for a free thread.
