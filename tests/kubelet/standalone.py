@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slackwater.agent.agent_socket import socket_path
 from tests.kernel.launching import launch, run
 
 #: Low, so that best-effort loops leave the kubelet and the host time.
@@ -69,6 +70,11 @@ class Standalone:
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(300) == 0, self._errors.read_text()
         assert self._errors.read_text() == ""
+
+    def explain(self, target: str) -> str:
+        """What the command prints; nothing where the agent does not answer yet."""
+        place = ("--agent", socket_path(str(self._state)))
+        return run("explain", target, *place, timeout=300).stdout
 
     def release(self) -> list[dict[str, Any]]:
         ran = run("release", *self._place, timeout=300)

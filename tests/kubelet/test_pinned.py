@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from slackwater.model.cpus import CpuSet
-from tests.kernel.launching import run
 from tests.kubelet import node_files
 from tests.kubelet.node import Node
 from tests.kubelet.pod_groups import (
@@ -89,7 +88,7 @@ class PinnedPods:
         return next(told, "").partition("//")[2]
 
     def explanation(self) -> str:
-        return run("explain", f"default/{NAME}-node", timeout=300).stdout
+        return self.agent.explain(f"default/{NAME}-node")
 
     def await_allowed(self, own: CpuSet, others: CpuSet) -> None:
         def told() -> object:
