@@ -59,8 +59,10 @@ class Standalone:
         return _whole_lines(self._output)
 
     def routes(self) -> set[str]:
-        """By which ways it has written, by its own ledger: a unit's property, or a file."""
-        ledger = _whole_lines(self._state / "ledger.jsonl")
+        """By which ways it has written, by its own ledger: a unit's property, or a file. There is
+        no ledger before the first note."""
+        file = self._state / "ledger.jsonl"
+        ledger = _whole_lines(file) if file.exists() else []
         return {line["note"]["route"] for line in ledger if line.get("note")}
 
     def end(self) -> None:
