@@ -267,11 +267,28 @@ def test_without_the_runtimes_question_the_tick_does_it(story: StartStory) -> No
     assert any("reconcile alone: agent.interceptStarts is false" in each for each in remarks)
 
 
+def test_a_container_starts_again_within_its_pods_own_limit(story: StartStory) -> None:
+    """The kubelet starts a container that states no limit with the pod's, whole."""
+    shared = pod("shared")
+    del shared["spec"]["containers"][0]["resources"]
+    shared["spec"]["resources"] = {"limits": {"cpu": "2"}, "requests": {"cpu": "10m"}}
+    story.plane.apply(shared)
+    story.await_ready("shared")
+    story.await_quota("shared", GRANTED)
+    for number in (story.quota_file("shared").with_name("cgroup.procs")).read_text().split():
+        os.kill(int(number), signal.SIGKILL)
+    eventually("its restart", lambda: story.restarts("shared") == 1)
+    story.await_ready("shared")
+    assert story.first_seen("shared") == ASKED
+    story.await_quota("shared", GRANTED)
+
+
 def test_a_release_gives_the_kubelets_quotas_back(story: StartStory) -> None:
     """Those of containers that never had them as well."""
     story.plane.kubectl(
         "annotate", "node", story.node.name, f"{RATIO_ANNOTATION}=1.00", "--overwrite"
     )
     expected = {"resized": 150_000, "after": ASKED, "asked-again": ASKED, "reconciled": ASKED}
+    expected["shared"] = ASKED
     for name, quota in expected.items():
         story.await_quota(name, quota)

@@ -58,6 +58,9 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     request: MilliCpu = MilliCpu(0)
     priority: int = 0
     containers: tuple[WorkloadContainer, ...] = ()
+    #: The pod's own CPU limit (spec.resources): the kubelet starts each container that states none
+    #: with it.
+    own_limit: MilliCpu | Unlimited = UNLIMITED
     qos_level: int | Gap = 0
     burst: BurstRequest | Gap | None = None
     memory_ratios: MemoryRatios | Gap | None = None

@@ -138,7 +138,11 @@ def _groups(snapshot: NodeSnapshot, pod: Workload) -> Iterator[CgroupRef]:
 
 def _room_to_start(pod: Workload, groups: Sequence[CgroupRef]) -> Iterator[Intent]:
     """Of a pod whose own quota is scaled."""
-    limits = [each.limit for each in pod.containers if not isinstance(each.limit, Unlimited)]
+    own = pod.own_limit
+    started_with = (
+        own if isinstance(each.limit, Unlimited) else each.limit for each in pod.containers
+    )
+    limits = [limit for limit in started_with if not isinstance(limit, Unlimited)]
     if pod.ref in groups and isinstance(pod.ref, CgroupRef) and limits:
         largest = max(limits)
         because = Because("largest limit of a container", f"{largest}m", _COULD_NOT_START)

@@ -69,6 +69,7 @@ def _workload(pod: Pod, ref: CgroupRef | None, inner: _Inner) -> Workload:
         containers=tuple(
             _container(each, _group(pod, each, inner)) for each in pod.resources.containers
         ),
+        own_limit=pod.resources.own_limits.cpu,
         qos_level=_qos_level(pod),
         burst=quota_burst(pod.annotations),
         memory_ratios=_memory_ratios(pod),

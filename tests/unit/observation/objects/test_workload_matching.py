@@ -136,8 +136,16 @@ def test_amounts_of_each_container_and_of_the_pod() -> None:
     assert (main.request, main.limit) == (250, UNLIMITED)
     assert (main.memory_request, main.memory_limit) == (2**30, 2**31)
     assert (main.extended_requests, main.extended_limits) == ({CPU: 400}, {CPU: 500})
+    assert found.own_limit is UNLIMITED
     assert side.extended_requests == {CPU: 100}  # as SetDefaults_Pod fills it in
     assert (found.extended_requests, found.extended_limits) == ({CPU: 500}, {CPU: 600})
+
+
+def test_a_pods_own_limit() -> None:
+    made = pod(container("main"), resources={"limits": {"cpu": "2"}})
+    found = only((made,), POD)
+    assert found.own_limit == 2000
+    assert [each.limit for each in found.containers] == [UNLIMITED]
 
 
 @pytest.mark.parametrize(
