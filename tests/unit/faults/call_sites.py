@@ -5,7 +5,7 @@ reading or writing it.
 """
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -48,8 +48,16 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 @cache
-def _places(file: str) -> tuple[_Place, ...]:
-    tree = ast.parse((SOURCE / file).read_text())
+def places() -> Mapping[str, tuple[_Place, ...]]:
+    """Of each file. The first call comes before threads: two must not parse (CPython 106905)."""
+    return {
+        str(path.relative_to(SOURCE)): _places(ast.parse(path.read_text()))
+        for top in map(SOURCE.joinpath, PACKAGES)
+        for path in ([top] if top.is_file() else sorted(top.rglob("*.py")))
+    }
+
+
+def _places(tree: ast.Module) -> tuple[_Place, ...]:
     return tuple(
         _Place(call, node.lineno, node.end_lineno or node.lineno)
         for node in ast.walk(tree)
@@ -73,14 +81,10 @@ def _calls(node: ast.AST) -> Iterator[str]:
             yield USE
 
 
-def all_sites(packages: Iterable[str] = PACKAGES) -> frozenset[Site]:
-    found: set[Site] = set()
-    for package in packages:
-        top = SOURCE / package
-        for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
-            file = str(path.relative_to(SOURCE))
-            found |= {Site(file, place.first, place.call) for place in _places(file)}
-    return frozenset(found)
+def all_sites() -> frozenset[Site]:
+    return frozenset(
+        Site(file, place.first, place.call) for file, found in places().items() for place in found
+    )
 
 
 def site_at(path: str, line: int, call: str) -> Site | None:
@@ -88,9 +92,7 @@ def site_at(path: str, line: int, call: str) -> Site | None:
     if not path.startswith(f"{SOURCE}/"):
         return None
     file = path[len(str(SOURCE)) + 1 :]
-    if not file.startswith(PACKAGES):
-        return None
-    for place in _places(file):
+    for place in places().get(file, ()):
         if place.call == call and place.first <= line <= place.last:
             return Site(file, place.first, call)
     return None

@@ -16,7 +16,16 @@ from typing import Any, Self
 
 import pytest
 
-from tests.unit.faults.call_sites import ENTRY_CALLS, OPEN, OS_CALLS, PATH_CALLS, USE, Site, site_at
+from tests.unit.faults.call_sites import (
+    ENTRY_CALLS,
+    OPEN,
+    OS_CALLS,
+    PATH_CALLS,
+    USE,
+    Site,
+    places,
+    site_at,
+)
 
 
 class Injection:
@@ -30,6 +39,7 @@ class Injection:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
+        places()
         with pytest.MonkeyPatch.context() as patch:
             for name in OS_CALLS:
                 self._wrap(patch, os, name, f"os.{name}")
