@@ -89,6 +89,7 @@ workloads = st.builds(
     amounts,
     st.integers(-(10**9), 10**9),
     st.lists(containers, max_size=2).map(tuple),
+    limits,
     st.integers(-1, 2) | gaps,
     st.none() | gaps | st.builds(BurstRequest, st.none() | micros, words),
     st.none() | gaps | st.builds(MemoryRatios, amounts, amounts, amounts),
