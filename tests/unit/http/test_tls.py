@@ -34,10 +34,10 @@ def ok(_request: Request, wire: Wire) -> None:
 
 
 def ask(
-    server: ByteServer, trust: Trust, identity: Identity | None = None, proxy: Proxy | None = None
+    port: int, trust: Trust, identity: Identity | None = None, proxy: Proxy | None = None
 ) -> bytes:
     credentials = FixedCredentials(identity or Identity())
-    access = Access(Server("127.0.0.1", server.port), trust, credentials, proxy)
+    access = Access(Server("127.0.0.1", port), trust, credentials, proxy)
     client = Client(access, AGENT, timeout=30.0)
     try:
         return client.get_raw("/version")
@@ -54,13 +54,13 @@ def secure(papers: Papers) -> Iterator[ByteServer]:
 def test_an_authority_in_data_or_in_a_file(
     secure: ByteServer, papers: Papers, tmp_path: Path
 ) -> None:
-    assert ask(secure, Trust(authority_data=papers.authority_data)) == b"fine"
+    assert ask(secure.port, Trust(authority_data=papers.authority_data)) == b"fine"
     (tmp_path / "ca.crt").write_bytes(papers.authority_data)
-    assert ask(secure, Trust(authority_file=str(tmp_path / "ca.crt"))) == b"fine"
+    assert ask(secure.port, Trust(authority_file=str(tmp_path / "ca.crt"))) == b"fine"
 
 
 def test_anybody_where_that_was_asked_for(secure: ByteServer) -> None:
-    assert ask(secure, Trust(unchecked=True)) == b"fine"
+    assert ask(secure.port, Trust(unchecked=True)) == b"fine"
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["the machine's own", "another"])
@@ -70,24 +70,24 @@ def test_a_strangers_certificate_is_not_believed(
     trust = Trust(authority_data=strangers.authority_data if known else b"")
     sentence = "its certificate is not believed: (unable to get local issuer|self.signed)"
     with pytest.raises(UnreachableError, match=sentence):
-        ask(secure, trust)
+        ask(secure.port, trust)
 
 
 def test_another_name_is_not_believed_unless_it_is_asked_for(strangers: Papers) -> None:
     with serving(ok, strangers.server_context()) as server:
         with pytest.raises(UnreachableError, match="IP address mismatch"):
-            ask(server, Trust(authority_data=strangers.authority_data))
+            ask(server.port, Trust(authority_data=strangers.authority_data))
         trust = Trust(authority_data=strangers.authority_data, server_name="api.example.com")
-        assert ask(server, trust) == b"fine"
+        assert ask(server.port, trust) == b"fine"
 
 
 def test_a_client_certificate_is_shown(papers: Papers) -> None:
     trust = Trust(authority_data=papers.authority_data)
     shown = Identity("", papers.client_certificate, papers.client_key)
     with serving(ok, papers.server_context(client_needed=True)) as server:
-        assert ask(server, trust, shown) == b"fine"
+        assert ask(server.port, trust, shown) == b"fine"
         with pytest.raises(UnreachableError):
-            ask(server, trust)
+            ask(server.port, trust)
 
 
 def test_another_certificate_is_another_connection(papers: Papers) -> None:
@@ -188,12 +188,22 @@ def test_a_rotated_authority_is_believed(papers: Papers, strangers: Papers, tmp_
 
 
 def test_a_server_without_tls_is_told(papers: Papers) -> None:
+    """It takes the greeting of TLS for a request, and says at once what it thinks of that."""
     trust = Trust(authority_data=papers.authority_data)
-    with serving(lambda _, wire: wire.hang()) as server:
-        server.answer = lambda _, wire: wire.raw(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        sentence = pytest.raises(UnreachableError, match=f"https://127.0.0.1:{server.port}: ")
-        with sentence:
-            ask(server, trust)
+
+    def answer_plainly(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer_plainly, args=(listener,))
+        thread.start()
+        port = listener.getsockname()[1]
+        with pytest.raises(UnreachableError, match=f"https://127.0.0.1:{port}: "):
+            ask(port, trust)
+        thread.join()
 
 
 class Carrier:
@@ -242,7 +252,7 @@ def test_through_a_proxy(secure: ByteServer, papers: Papers) -> None:
     carrier = Carrier()
     trust = Trust(authority_data=papers.authority_data)
     proxy = Proxy("127.0.0.1", carrier.port, "Basic bWU6eA==")
-    assert ask(secure, trust, Identity("Bearer secret"), proxy) == b"fine"
+    assert ask(secure.port, trust, Identity("Bearer secret"), proxy) == b"fine"
     carrier.close()
     ((first, *headers),) = carrier.asked
     assert first.startswith(f"CONNECT 127.0.0.1:{secure.port} HTTP/1.")
@@ -259,7 +269,7 @@ def test_a_proxy_that_refuses_is_told(secure: ByteServer, papers: Papers) -> Non
     proxy = Proxy("127.0.0.1", carrier.port)
     sentence = f"through the proxy 127.0.0.1:{carrier.port}: .*407 Proxy Authentication Required"
     with pytest.raises(UnreachableError, match=sentence):
-        ask(secure, Trust(authority_data=papers.authority_data), None, proxy)
+        ask(secure.port, Trust(authority_data=papers.authority_data), None, proxy)
     carrier.close()
 
 
