@@ -96,6 +96,10 @@ class NodeLife:
         for path in ("kubepods", "kubepods/besteffort", "kubepods/burstable"):
             self._make(path)
         self._pods()
+        # An agent makes no files in a kernel's tree, and hundreds of lives are lived here.
+        files = [each for each in sorted(Path(self.roots.cgroup).rglob("*")) if each.is_file()]
+        self._knobs = [each for each in files if each.name in KNOBS]
+        self._counters = [each for each in files if each.name in ("cpu.stat", "cpuacct.usage")]
         self.baseline = self.values()
         for module in list(sys.modules.values()):
             if module.__name__.startswith("slackwater") and hasattr(module, "monotonic_now"):
@@ -143,11 +147,7 @@ class NodeLife:
     def values(self) -> dict[str, str]:
         """What every knob of every group reads."""
         top = Path(self.roots.cgroup)
-        return {
-            str(each.relative_to(top)): each.read_text().strip()
-            for each in sorted(top.rglob("*"))
-            if each.is_file() and each.name in KNOBS
-        }
+        return {str(each.relative_to(top)): each.read_text().strip() for each in self._knobs}
 
     def changed(self) -> dict[str, str]:
         """What does not read as it did without us."""
@@ -184,10 +184,9 @@ class NodeLife:
             os.close(built.tree_lock)
 
     def _use(self) -> None:
-        for each in Path(self.roots.cgroup).rglob("cpu.stat"):
-            each.write_text(STAT.format(self._at))
-        for each in Path(self.roots.cgroup).rglob("cpuacct.usage"):
-            each.write_text(f"{1000 * self._at}\n")
+        for each in self._counters:
+            text = STAT.format(self._at) if each.name == "cpu.stat" else f"{1000 * self._at}\n"
+            each.write_text(text)
 
     def release(self) -> list[str]:
         """By the command, without an agent: what it told."""
