@@ -330,13 +330,12 @@ class Agent:
             ensurance = msgspec.structs.replace(objects.ensurance, plugins=self._plugins)
             objects = msgspec.structs.replace(objects, ensurance=ensurance)
         found = self._resolve_after(self._effective, objects)
-        checkpoint = self._dependencies.checkpoint
-        saved = checkpoint.loaded if checkpoint is not None else None
-        if saved is None or found.is_known():
+        said = objects.recalled
+        if said is None or found.is_known():
             return found
         # Wrong from the start: what they said in the run before is in force.
         before = msgspec.structs.replace(
-            objects, settings=saved.settings, colocation=saved.colocation
+            objects, settings=said.settings, colocation=said.colocation
         )
         return self._resolve_after(self._resolve_after(self._effective, before), objects)
 

@@ -68,6 +68,7 @@ from slackwater.observation.objects.object_set import (
     STAYS,
     MissingObjects,
     Objects,
+    RecalledSettings,
     SavedObjects,
     colocation_in,
     joined,
@@ -277,12 +278,14 @@ class ClusterObjects:
     ) -> None:
         self._feeds = feeds
         self._saved = saved
+        before = saved.objects if saved else Objects()
         self._reads = 0
         self._in_use: Objects | None = None
         self._node = node
         self._started = started
         self._taken: _Views | None = None
-        self._known = Objects()
+        # Where they are wrong from the start, settings say what they said in the run before.
+        self._known = Objects(colocation=before.colocation, settings=before.settings)
         self._face: NodeStatusPatch | None = None
 
     def start(self) -> None:
@@ -307,14 +310,19 @@ class ClusterObjects:
             lacking = self._lacking(views)
             if lacking and self._saved is not None and self._may_use_saved(views):
                 return self._use_saved(self._saved, lacking)
-            if lacking and not self._recall_settings(views):
+            if lacking:
                 problems = tuple(
                     msgspec.structs.replace(each, consequence=_STAYS) for each in lacking.problems
                 )
                 return MissingObjects(f"{lacking.reason}; {_STAYS}", problems=problems)
         elif _say_the_same(views, self._taken):
             return self._known
-        self._known = _kept(self._known, self._joined(views))
+        found = self._joined(views)
+        if self._saved is not None:
+            said = self._saved.objects
+            recalled = RecalledSettings(said.colocation, said.settings)
+            found = msgspec.structs.replace(found, recalled=recalled)
+        self._known = _kept(self._known, found)
         self._taken, self._saved, self._in_use = views, None, None
         return self._known
 
@@ -325,19 +333,6 @@ class ClusterObjects:
             return False
         unheard = _unheard(views)
         return any(unheard.values()) or (bool(unheard) and self._reads > 1)
-
-    def _recall_settings(self, views: _Views) -> bool:
-        """Everything is heard, and the configuration is wrong: it says what it said when objects
-        were saved. Whether that is known; all other objects are the present ones."""
-        if self._saved is None or _unheard(views) or self._node not in views["node"].items:
-            return False
-        before = self._saved.objects
-        if _wrong(views["colocation"]) and before.colocation is None:
-            return False
-        if _wrong(views["settings"]) and before.settings is None:
-            return False
-        self._known = Objects(colocation=before.colocation, settings=before.settings)
-        return True
 
     def _use_saved(self, saved: SavedObjects, lacking: MissingObjects) -> Objects:
         """The same object while the reason is the same."""
@@ -422,12 +417,16 @@ class ClusterObjects:
         if unheard:
             why = next(filter(None, unheard.values()), "no answer yet")
             return MissingObjects(f"waiting for {', '.join(unheard)}: {why}")
-        wrong = (*_wrong(views["colocation"]), *_wrong(views["settings"]))
+        known = self._known
+        wrong = (
+            *(() if known.colocation else _wrong(views["colocation"])),
+            *(() if known.settings else _wrong(views["settings"])),
+        )
         if wrong:
             return MissingObjects("; ".join(each.sentence() for each in wrong), problems=wrong)
         if self._node not in views["node"].items:
-            known = next(iter(views["node"].unreadable.values()), "")
-            return MissingObjects(known or f"there is no Node {self._node}")
+            why = next(iter(views["node"].unreadable.values()), "")
+            return MissingObjects(why or f"there is no Node {self._node}")
         return None
 
     def _joined(self, views: _Views) -> Objects:
@@ -500,7 +499,7 @@ def _good(maps: Mapping[str, SeenMap[_Item]], before: _Item | None) -> _Item | N
 
 def _kept(before: Objects, now: Objects) -> Objects:
     """What is equal stays the same object: who compares by identity need not look again."""
-    if now == before:
+    if now == msgspec.structs.replace(before, recalled=None):
         return before
     if now.pods == before.pods:
         return msgspec.structs.replace(now, pods=before.pods)
