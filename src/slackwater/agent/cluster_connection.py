@@ -45,8 +45,9 @@ from slackwater.model.cpus import Topology
 from slackwater.model.units import Micros
 from slackwater.observation.host import Roots
 from slackwater.observation.node_topology import TopologyReader
-from slackwater.observation.objects import cluster as readers
-from slackwater.observation.objects.cluster import ClusterObjects, Feed, Feeds
+from slackwater.observation.objects import cluster_kinds as readers
+from slackwater.observation.objects.cluster import ClusterObjects
+from slackwater.observation.objects.cluster_kinds import Feed, Feeds
 from slackwater.observation.objects.object_set import SETTINGS_MAP, SavedObjects
 from slackwater.policies.catalog import SETTINGS
 from slackwater.record.agent_view import AgentView, ClusterLink

@@ -17,7 +17,8 @@ from slackwater.agent.program import (
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros, MilliCpu, Percent
-from slackwater.observation.objects.cluster import ClusterObjects, SeenMap, SeenNode
+from slackwater.observation.objects.cluster import ClusterObjects
+from slackwater.observation.objects.cluster_kinds import SeenMap, SeenNode
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import STAYS, Objects, SavedObjects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
