@@ -24,14 +24,12 @@ import yaml
 
 from benchmarks.refusals import measure
 from slackwater.agent import launch
+from slackwater.agent.building import BuiltAgent
 from slackwater.agent.cluster_connection import ClusterOptions, open_cluster
 from slackwater.agent.dependencies import (
     CommandLineOverrides,
 )
 from slackwater.agent.endpoint_server import EndpointAddresses, serving_endpoints
-from slackwater.agent.launch import (
-    BuiltAgent,
-)
 from slackwater.agent.node_writers import (
     release_repeatedly,
 )

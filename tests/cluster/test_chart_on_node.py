@@ -149,9 +149,12 @@ def test_a_plain_uninstall_leaves_nothing(installed: ControlPlane, node: Node) -
     """No word before it, as everybody does it. When helm comes back, every value is back."""
     quota = node.cgroup("cpu", "kubepods/besteffort") / "cpu.cfs_quota_us"
     wait_for("a quota", lambda: quota.read_text() != "-1\n")
+    topologies = ("get", "noderesourcetopologies.v1alpha1.topology.node.k8s.io", "-o", "name")
+    wait_for("its topology", lambda: node.name in installed.kubectl(*topologies))
     installed.kubectl("annotate", "node", node.name, f"{RECORD_ANNOTATION}={{}}")
     installed.helm("uninstall", "slackwater", "--namespace", NAMESPACE, "--wait")
     assert quota.read_text() == "-1\n"
+    assert node.name not in installed.kubectl(*topologies)
     shown = installed.get("node", node.name)
     left = shown["metadata"]["annotations"]
     assert RECORD_ANNOTATION not in left, "nodes are released before anything goes"

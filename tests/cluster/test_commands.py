@@ -25,7 +25,7 @@ from slackwater.kube.informer import Informer
 from slackwater.model.decision import Command, CommandKind
 from slackwater.model.plan import CommandState
 from slackwater.model.units import Micros
-from slackwater.observation.objects import cluster as readers
+from slackwater.observation.objects import cluster_kinds as readers
 from slackwater.runtime.loop import monotonic_now
 from tests.cluster.chart import AGENT, OTHER, OWN, WORK, pod, pod_client, with_rights
 from tests.cluster.kube_world import access_of

@@ -250,6 +250,10 @@ def test_each_wrong_field_is_refused_by_name(client: Client, wrong: Wrong) -> No
             "nodeQualityProbe must have exactly one of httpGet and nodeLocalGet",
         ),
         (
+            Wrong(resources.NODE_QOS, ("spec", "nodeQualityProbe"), {"httpGet": {"port": "web"}}),
+            "httpGet.port must be a number: a node's ports have no names",
+        ),
+        (
             Wrong(resources.AVOIDANCE_ACTIONS, ("spec", "coolDownSeconds"), 0),
             "spec.coolDownSeconds in body should be greater than or equal to 1",
         ),

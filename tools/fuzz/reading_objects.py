@@ -34,7 +34,7 @@ from slackwater.manager.slo_config_memory import read_slo_config_object
 from slackwater.manager.webhook.certificate_rotation import decode_secret
 from slackwater.manager.webhook.review import answer_review
 from slackwater.model.problem import InvalidError, Problem
-from slackwater.observation.objects import cluster
+from slackwater.observation.objects import cluster_kinds
 from slackwater.observation.objects.pod_decoding import decode_pod
 from slackwater.policies.catalog import SETTINGS
 from slackwater.prediction.parameters import read_parameters
@@ -246,13 +246,13 @@ def api_objects_as_json() -> tuple[Reader, ...]:
         for resource, seed in policies
     )  # fmt: skip
     return (
-        _raws("api-pod", cluster.pod_of, seeds.POD, covers=()),
-        _raws("api-node", cluster.node_of, seeds.NODE, covers=()),
-        _raws("api-pod-configuration", cluster.pod_configuration_of, seeds.POD_CONFIGURATION,
+        _raws("api-pod", cluster_kinds.pod_of, seeds.POD, covers=()),
+        _raws("api-node", cluster_kinds.node_of, seeds.NODE, covers=()),
+        _raws("api-pod-configuration", cluster_kinds.pod_configuration_of, seeds.POD_CONFIGURATION,
               covers=()),
-        _raws("api-prediction", cluster.prediction_of, seeds.PREDICTION, covers=()),
-        _raws("api-colocation", cluster.colocation_of, seeds.CONFIG_MAP, covers=()),
-        _raws("api-settings", cluster.settings_of, seeds.CONFIG_MAP, covers=()),
+        _raws("api-prediction", cluster_kinds.prediction_of, seeds.PREDICTION, covers=()),
+        _raws("api-colocation", cluster_kinds.colocation_of, seeds.CONFIG_MAP, covers=()),
+        _raws("api-settings", cluster_kinds.settings_of, seeds.CONFIG_MAP, covers=()),
         _raws("api-name", decode_name, seeds.POD, covers=("kube.informer.decode_name",),
               contract=(UnreachableError,)),
         _raws("scheduled-pod", read_scheduled_pod, seeds.POD,

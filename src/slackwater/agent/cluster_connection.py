@@ -45,8 +45,9 @@ from slackwater.model.cpus import Topology
 from slackwater.model.units import Micros
 from slackwater.observation.host import Roots
 from slackwater.observation.node_topology import TopologyReader
-from slackwater.observation.objects import cluster as readers
-from slackwater.observation.objects.cluster import ClusterObjects, Feed, Feeds
+from slackwater.observation.objects import cluster_kinds as readers
+from slackwater.observation.objects.cluster import ClusterObjects
+from slackwater.observation.objects.cluster_kinds import Feed, Feeds
 from slackwater.observation.objects.object_set import SETTINGS_MAP, SavedObjects
 from slackwater.policies.catalog import SETTINGS
 from slackwater.record.agent_view import AgentView, ClusterLink
@@ -190,6 +191,65 @@ def topology_order(node: Node, view: AgentView) -> TopologyOrder:
     )
 
 
+class _Informers:
+    """Makes the informers of one client."""
+
+    def __init__(self, client: Client, clock: Callable[[], Micros], jitter: random.Random) -> None:
+        self._client = client
+        self._clock = clock
+        self._jitter = jitter
+
+    def make(
+        self,
+        resource: Resource,
+        read: Callable[[msgspec.Raw], _Item],
+        fields: str = "",
+        namespace: str = "",
+        changed: Callable[[], None] = _nothing,
+    ) -> Informer[_Item]:
+        return Informer(
+            self._client,
+            resource,
+            read,
+            clock=self._clock,
+            namespace=namespace,
+            selector=ObjectSelector(fields=fields),
+            changed=changed,
+            jitter=self._jitter,
+        )
+
+
+def _make_feeds(informers: _Informers, options: ClusterOptions, schema: SettingsSchema) -> Feeds:
+    make = informers.make
+    return Feeds(
+        pods=make(PODS, readers.pod_of, f"spec.nodeName={options.node}"),
+        node=make(NODES, readers.node_of, f"metadata.name={options.node}"),
+        colocation=make(
+            CONFIG_MAPS,
+            readers.colocation_of,
+            f"metadata.name={CONFIG_MAP}",
+            options.volcano_namespace,
+        ),
+        settings=make(
+            CONFIG_MAPS,
+            partial(readers.settings_of, schema=schema),
+            f"metadata.name={SETTINGS_MAP}",
+            options.namespace,
+        ),
+        pod_configurations=make(COLOCATION_CONFIGURATIONS, readers.pod_configuration_of),
+        node_qos=make(NODE_QOS, readers.node_qos_of),
+        ensurance_policies=make(NODE_QOS_ENSURANCE_POLICIES, readers.ensurance_policy_of),
+        actions=make(AVOIDANCE_ACTIONS, readers.action_of),
+        pod_qos=make(POD_QOS, readers.pod_qos_of),
+        metrics=make(ENSURANCE_METRICS, readers.metric_of),
+        predictions=make(
+            TIME_SERIES_PREDICTIONS,
+            partial(readers.prediction_of, namespace=options.namespace),
+            f"metadata.name={node_prediction_name(options.node)}",
+        ),
+    )
+
+
 def open_cluster(
     options: ClusterOptions,
     clock: Callable[[], Micros],
@@ -200,52 +260,8 @@ def open_cluster(
     """Sends no request before it is started. `saved` are an earlier run's objects."""
     jitter = random.Random()  # noqa: S311 - it spreads requests, it hides nothing
     client = Client(options.access, f"{FIELD_MANAGER}/{__version__}")
-
-    def feed(
-        resource: Resource,
-        read: Callable[[msgspec.Raw], _Item],
-        fields: str = "",
-        namespace: str = "",
-        changed: Callable[[], None] = _nothing,
-    ) -> Informer[_Item]:
-        return Informer(
-            client,
-            resource,
-            read,
-            clock=clock,
-            namespace=namespace,
-            selector=ObjectSelector(fields=fields),
-            changed=changed,
-            jitter=jitter,
-        )
-
-    feeds = Feeds(
-        pods=feed(PODS, readers.pod_of, f"spec.nodeName={options.node}"),
-        node=feed(NODES, readers.node_of, f"metadata.name={options.node}"),
-        colocation=feed(
-            CONFIG_MAPS,
-            readers.colocation_of,
-            f"metadata.name={CONFIG_MAP}",
-            options.volcano_namespace,
-        ),
-        settings=feed(
-            CONFIG_MAPS,
-            partial(readers.settings_of, schema=schema),
-            f"metadata.name={SETTINGS_MAP}",
-            options.namespace,
-        ),
-        pod_configurations=feed(COLOCATION_CONFIGURATIONS, readers.pod_configuration_of),
-        node_qos=feed(NODE_QOS, readers.node_qos_of),
-        ensurance_policies=feed(NODE_QOS_ENSURANCE_POLICIES, readers.ensurance_policy_of),
-        actions=feed(AVOIDANCE_ACTIONS, readers.action_of),
-        pod_qos=feed(POD_QOS, readers.pod_qos_of),
-        metrics=feed(ENSURANCE_METRICS, readers.metric_of),
-        predictions=feed(
-            TIME_SERIES_PREDICTIONS,
-            partial(readers.prediction_of, namespace=options.namespace),
-            f"metadata.name={node_prediction_name(options.node)}",
-        ),
-    )
+    informers = _Informers(client, clock, jitter)
+    feeds = _make_feeds(informers, options, schema)
     objects = ClusterObjects(feeds, options.node, clock(), saved)
     sender = EventRecorder(client, FIELD_MANAGER, options.node)
     writer = NodeWriter(client, sender, options.node, clock=clock, jitter=jitter)
@@ -255,7 +271,8 @@ def open_cluster(
     def wake() -> None:
         topology.writer.wake()
 
-    shown = feed(NODE_TOPOLOGIES, read_seen_topology, f"metadata.name={options.node}", changed=wake)
+    name = f"metadata.name={options.node}"
+    shown = informers.make(NODE_TOPOLOGIES, read_seen_topology, name, changed=wake)
     topology = TopologyConnection(
         shown,
         TopologyWriter(client, TopologyReader(roots).read, shown.view, clock=clock, jitter=jitter),

@@ -93,7 +93,7 @@ def _why_not(snapshot: NodeSnapshot, container: StartingContainer) -> str:
         return f"the pod has no container {container.name}"
     asked = container.quota
     if not isinstance(asked.limit, Unlimited):
-        stated = own.limit
+        stated = container.pod.limit_at_start(own)
         if isinstance(stated, Unlimited) or bandwidth(stated, asked.period) != asked:
             return "its quota is not its limit's: another plug-in's, or a resize under way"
     if container.cpus and _may_be_its_own(snapshot, container.cpus):

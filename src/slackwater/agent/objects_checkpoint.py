@@ -53,8 +53,6 @@ class ObjectsCheckpoint:
         self._node = node
         self._schema = schema
         self._wall_clock = wall_clock
-        #: What an earlier run saved, where it could be used.
-        self.loaded: Objects | None = None
         self._saved = Objects()
         self._saved_at: Micros | None = None
         self._problem = ""
@@ -83,7 +81,6 @@ class ObjectsCheckpoint:
             return Gap(f"{self._path} cannot be used: {error}")
         if (found.checkpoint, found.node) != (_FORMAT, self._node):
             return Gap(f"{self._path} is another version's, or another node's ({found.node[:64]})")
-        self.loaded = objects
         return SavedObjects(objects, aged)
 
     def offer(self, objects: Objects, at: Micros, *, heard: bool) -> str:
@@ -110,7 +107,7 @@ class ObjectsCheckpoint:
 
     def _save(self, objects: Objects) -> str:
         """As a whole or not at all."""
-        kept = msgspec.structs.replace(objects, problems=(), warnings=())
+        kept = msgspec.structs.replace(objects, problems=(), warnings=(), recalled=None)
         new = f"{self._path}.new"
         try:
             with suppress(FileNotFoundError):

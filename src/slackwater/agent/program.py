@@ -3,7 +3,7 @@
 Keeps what lives between rounds. Decisions are made by agent.tick; clocks and files are arguments.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -25,6 +25,7 @@ from slackwater.agent.tick import (
     TickResult,
     tick,
 )
+from slackwater.agent.tick_log import log_tick
 from slackwater.agent.withdrawn_settings import Loosening, WithdrawnSettings, loosen
 from slackwater.contract.crane.metrics import needs_of_metrics
 from slackwater.contract.crane.node_reserve import resources_of
@@ -34,7 +35,6 @@ from slackwater.contract.kubernetes import Node
 from slackwater.model.cgroup import Level
 from slackwater.model.decision import (
     CpuPlacement,
-    PolicyAction,
     RuleReport,
     RuleState,
     TickReport,
@@ -330,13 +330,12 @@ class Agent:
             ensurance = msgspec.structs.replace(objects.ensurance, plugins=self._plugins)
             objects = msgspec.structs.replace(objects, ensurance=ensurance)
         found = self._resolve_after(self._effective, objects)
-        checkpoint = self._dependencies.checkpoint
-        saved = checkpoint.loaded if checkpoint is not None else None
-        if saved is None or found.is_known():
+        said = objects.recalled
+        if said is None or found.is_known():
             return found
         # Wrong from the start: what they said in the run before is in force.
         before = msgspec.structs.replace(
-            objects, settings=saved.settings, colocation=saved.colocation
+            objects, settings=said.settings, colocation=said.colocation
         )
         return self._resolve_after(self._resolve_after(self._effective, before), objects)
 
@@ -486,19 +485,3 @@ def is_relief_wanted(story: TickReport) -> bool:
         for line in story.told
         for rule in line.rules
     )
-
-
-def log_tick(
-    log: ChangeLog, snapshot: NodeSnapshot, entries: Iterable[JournalEntry], story: TickReport
-) -> None:
-    """Its effects; and how each policy went and what it remarked, when that changes."""
-    for entry in entries:
-        log.effect(entry)
-    for line in story.told:
-        why = f"{line.course.value}: {line.reason}" if line.course is not PolicyAction.ACTED else ""
-        log.state(line.policy, why, snapshot.at)
-    remarks: dict[str, list[str]] = {}
-    for line in story.told:
-        for each in line.remarks:
-            remarks.setdefault(f"{each.about}: {line.policy}", []).append(each.text)
-    log.states({about: "; ".join(texts) for about, texts in remarks.items()}, snapshot.at)

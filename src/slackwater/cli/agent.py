@@ -25,9 +25,9 @@ from slackwater.cli.settings import settings_options, texts_of
 from slackwater.model.gap import Gap
 
 if TYPE_CHECKING:
+    from slackwater.agent.building import AgentOptions
     from slackwater.agent.cluster_connection import ClusterOptions
     from slackwater.agent.launch import (
-        AgentOptions,
         RunOptions,
     )
     from slackwater.agent.node_writers import (
@@ -154,11 +154,11 @@ def agent(
     Exit codes: 0 stopped on request; 1 it cannot run here, with --once also a value that could
     not be set; 2 wrong usage or settings.
     """
+    from slackwater.agent.building import AgentOptions
     from slackwater.agent.dependencies import (
         CommandLineOverrides,
     )
     from slackwater.agent.launch import (
-        AgentOptions,
         RunOptions,
     )
     from slackwater.agent.node_writers import (

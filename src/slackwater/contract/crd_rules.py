@@ -18,7 +18,12 @@ from slackwater.contract.crane.ensurance import (
     NodeQosSpec,
     Rule,
 )
-from slackwater.contract.crane.fields import NAME_WANTED, NodeQualityProbe, SelectorExpression
+from slackwater.contract.crane.fields import (
+    NAME_WANTED,
+    NUMBERED_PORT_WANTED,
+    NodeQualityProbe,
+    SelectorExpression,
+)
 from slackwater.contract.crane.metrics import METRICS, known_names
 from slackwater.contract.crane.pod_qos import PodQos, ScopeExpression
 from slackwater.contract.crane.prediction import PredictionMetric, TimeSeriesPredictionSpec
@@ -133,7 +138,7 @@ _SERIES = CelRule(
 )
 _NUMBERED_PORT = CelRule(
     "!has(self.httpGet) || type(self.httpGet.port) == int",
-    "httpGet.port must be a number: a node's ports have no names",
+    f"httpGet.port must be {NUMBERED_PORT_WANTED}",
     field_path=".httpGet.port",
 )
 
@@ -188,6 +193,7 @@ RULES: Mapping[type, tuple[CelRule, ...]] = {
             "has(self.httpGet) != has(self.nodeLocalGet)",
             "nodeQualityProbe must have exactly one of httpGet and nodeLocalGet",
         ),
+        _NUMBERED_PORT,
     ),
     MetricRule: (
         CelRule(

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.contract.crane.fields import (
+    NUMBERED_PORT_WANTED,
     EnsuranceStatus,
     HttpGet,
     Name,
@@ -317,7 +318,7 @@ def _flaws_of_source(source: MetricSource) -> Iterator[Problem]:
             yield bad
     if source.http_get is not None and isinstance(source.http_get.port, str):
         seen = quoted(source.http_get.port)
-        yield Problem("spec.source.httpGet.port", seen, "a number: a node's ports have no names")
+        yield Problem("spec.source.httpGet.port", seen, NUMBERED_PORT_WANTED)
 
 
 def _flaws_of_sort(sort: tuple[PodComparison, ...]) -> Iterator[Problem]:

@@ -18,11 +18,17 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
 from slackwater.execution.folder_lock import locked, untrusted_folder
+from slackwater.execution.ledger_lines import (
+    Key,
+    LedgerHeader,
+    LedgerLine,
+    decode_header,
+    decode_json,
+)
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KNOBS
@@ -41,28 +47,6 @@ _SLACK = 200
 MOST_STARTS = 1000
 _CHUNK = 1 << 20
 _KNOWN = frozenset(knob.name for knob in KNOBS)
-
-_Key = tuple[int, str, str]
-
-
-class _Header(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`reader` is the oldest format whose programs may use the file. `init` says when process 1 was
-    started: in a node that is a container it changes with the cgroups, and the boot does not."""
-
-    ledger: int
-    boot: str
-    hierarchy: str
-    reader: int = 1
-    init: str = ""
-
-
-class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One of the four. `forget` is a container's path."""
-
-    note: LedgerEntry | None = None
-    clear: _Key | None = None
-    start: StartNote | None = None
-    forget: str | None = None
 
 
 class Ledger:
@@ -93,11 +77,11 @@ class Ledger:
         self._behind = False
         #: What was replayed may lack the last values of ours: they did not fit on the disk.
         self.is_old = False
-        self._entries: dict[_Key, LedgerEntry] = {}
+        self._entries: dict[Key, LedgerEntry] = {}
         #: The lines that entries were read from; a new note takes its line's place.
-        self._read: dict[_Key, bytes] = {}
+        self._read: dict[Key, bytes] = {}
         #: Entries of knobs that this version does not know.
-        self._foreign: dict[_Key, bytes] = {}
+        self._foreign: dict[Key, bytes] = {}
         #: Lines of a kind that this version does not know.
         self._verbatim: list[bytes] = []
         #: By the container's path.
@@ -189,7 +173,7 @@ class Ledger:
         with self._one_writer:
             if self._unusable is not None:
                 return self._unusable
-            failed = self._append(_Line(note=entry))
+            failed = self._append(LedgerLine(note=entry))
             known = entry.key() in self._entries
             if failed is None or known:
                 self._entries[entry.key()] = entry
@@ -206,7 +190,7 @@ class Ledger:
             self._read.pop(entry.key(), None)
             if self._empty_if_unused():
                 return
-            failed = self._append(_Line(clear=entry.key()))
+            failed = self._append(LedgerLine(clear=entry.key()))
             if failed is not None:
                 self._tell(
                     f"a released {entry.knob} of {entry.ref.path} is still noted: {failed.reason}"
@@ -220,7 +204,7 @@ class Ledger:
                 return self._unusable
             if len(self._starts) >= MOST_STARTS and note.path not in self._starts:
                 return Gap(f"{MOST_STARTS} containers were started that no tick has seen")
-            failed = self._append(_Line(start=note))
+            failed = self._append(LedgerLine(start=note))
             if failed is None:
                 self._starts[note.path] = note
             self._compact_if_due()
@@ -233,7 +217,7 @@ class Ledger:
                 return
             del self._starts[note.path]
             if not self._empty_if_unused():
-                self._append(_Line(forget=note.path))
+                self._append(LedgerLine(forget=note.path))
                 self._compact_if_due()
 
     def _empty_if_unused(self) -> bool:
@@ -258,7 +242,7 @@ class Ledger:
         if not before or before == self._directory or os.path.lexists(self._path(FILE)):
             return
         content = _content(os.path.join(before, FILE))
-        first = _decoded(content.partition(b"\n")[0])
+        first = decode_header(content.partition(b"\n")[0])
         if first is None or first.boot != self._boot_id:
             return
         self._write_anew(content)
@@ -269,7 +253,7 @@ class Ledger:
         if not content:
             return
         lines = content.split(b"\n")
-        first = [_decoded(line) for line in lines[:2]]
+        first = [decode_header(line) for line in lines[:2]]
         self._unusable = self._why_unusable(lines[:2])
         ours = [h for h in first if h is not None and h.boot == self._boot_id]
         if self._unusable is not None:
@@ -305,7 +289,7 @@ class Ledger:
     def _why_unusable(self, lines: list[bytes]) -> Gap | None:
         """Of a file whose header, of this boot or not to be read, asks for a newer reader."""
         for line in lines:
-            found = _json(line)
+            found = decode_json(line)
             if not isinstance(found, dict) or not isinstance(found.get("ledger"), int):
                 continue
             needed = found.get("reader", found["ledger"])
@@ -322,13 +306,13 @@ class Ledger:
     def _take(self, line: bytes) -> bool:
         """Whether it can be used or kept; the last word on a knob holds."""
         self._lines += 1
-        found = _json(line)
+        found = decode_json(line)
         if not isinstance(found, dict) or not found:
             return False
         try:
-            read = msgspec.convert(found, _Line)
+            read = msgspec.convert(found, LedgerLine)
         except msgspec.ValidationError:
-            read = _Line()
+            read = LedgerLine()
         if read.clear is not None:
             self._entries.pop(read.clear, None)
             self._read.pop(read.clear, None)
@@ -379,10 +363,10 @@ class Ledger:
 
     def _start(self) -> bytes:
         hierarchy, init = min(self._hierarchies), self._noted_init
-        header = _Header(self._format, self._boot_id, hierarchy, self._reader, init)
+        header = LedgerHeader(self._format, self._boot_id, hierarchy, self._reader, init)
         return (msgspec.json.encode(header) + b"\n") * 2
 
-    def _append(self, line: _Line) -> Gap | None:
+    def _append(self, line: LedgerLine) -> Gap | None:
         try:
             text = msgspec.json.encode(line) + b"\n"
             self._write(text)
@@ -452,9 +436,10 @@ class Ledger:
     def _compact(self) -> None:
         encode = msgspec.json.encode
         lines = [
-            self._read.get(key) or encode(_Line(note=entry)) for key, entry in self._entries.items()
+            self._read.get(key) or encode(LedgerLine(note=entry))
+            for key, entry in self._entries.items()
         ]
-        lines += [encode(_Line(start=note)) for note in self._starts.values()]
+        lines += [encode(LedgerLine(start=note)) for note in self._starts.values()]
         kept = [*self._verbatim, *self._foreign.values(), *lines]
         self._write_anew(self._start() + b"".join(line + b"\n" for line in kept))
         self._lines = len(kept)
@@ -475,20 +460,6 @@ class Ledger:
         if self._file is not None:
             os.close(self._file)
         self._file, self._size, self._torn = new, len(text), False
-
-
-def _decoded(line: bytes) -> _Header | None:
-    try:
-        return msgspec.json.decode(line, type=_Header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _json(line: bytes) -> Any:  # noqa: ANN401 - anything may stand there
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def _content(path: str) -> bytes:

@@ -6,6 +6,7 @@ the informer had time to show it, nor, if someone undoes it, more often than tha
 """
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 import msgspec
 
@@ -49,60 +50,61 @@ def apply_with(client: Client, annotate_by: str = "") -> Apply:
     allocatable amounts follow its ratio in the same write, by the webhook."""
 
     def apply(desired: DesiredWrite) -> None:
-        resource, namespace = desired.resource, desired.namespace
-        identity = {"uid": desired.uid} if desired.uid else {}
         match desired.verb:
             case WriteVerb.STATUS:
-                body = {"metadata": identity, "status": msgspec.to_builtins(desired.body)}
-                client.apply(
-                    resource,
-                    desired.name,
-                    body,
-                    manager=FIELD_MANAGER,
-                    namespace=namespace,
-                    subresource="status",
-                )
+                body = {"status": msgspec.to_builtins(desired.body)}
+                _apply(client, desired, body, "status")
             case WriteVerb.APPLY:
-                body = msgspec.to_builtins(desired.body)
-                body["metadata"] = {**body.get("metadata", {}), **identity}
-                client.apply(
-                    resource, desired.name, body, manager=FIELD_MANAGER, namespace=namespace
-                )
+                _apply(client, desired, msgspec.to_builtins(desired.body))
             case WriteVerb.TOUCH:
-                nothing: dict[str, object] = {}
-                client.patch(
-                    resource,
-                    desired.name,
-                    nothing,
-                    kind=PatchKind.MERGE,
-                    namespace=namespace,
-                    subresource="status",
-                )
+                _patch(client, desired, {}, PatchKind.MERGE, "status")
             case WriteVerb.DELETE:
-                client.delete(resource, desired.name, namespace, uid=desired.uid)
+                client.delete(desired.resource, desired.name, desired.namespace, uid=desired.uid)
             case WriteVerb.CONDITION:
-                body = {"metadata": identity, "status": {"conditions": [desired.body]}}
-                client.patch(
-                    resource,
-                    desired.name,
-                    body,
-                    kind=PatchKind.STRATEGIC,
-                    namespace=namespace,
-                    subresource="status",
-                )
+                body = {"metadata": _identity(desired), "status": {"conditions": [desired.body]}}
+                _patch(client, desired, body, PatchKind.STRATEGIC, "status")
             case WriteVerb.ANNOTATE:
                 # A merge: server-side apply could not remove what another writer has left there.
-                body = {"metadata": {**identity, "annotations": desired.body}}
-                client.patch(
-                    resource,
-                    desired.name,
-                    body,
-                    kind=PatchKind.MERGE,
-                    namespace=namespace,
-                    subresource=annotate_by,
-                )
+                body = {"metadata": {**_identity(desired), "annotations": desired.body}}
+                _patch(client, desired, body, PatchKind.MERGE, annotate_by)
 
     return apply
+
+
+def _identity(desired: DesiredWrite) -> dict[str, str]:
+    """Another object of the same name is refused."""
+    return {"uid": desired.uid} if desired.uid else {}
+
+
+def _apply(
+    client: Client, desired: DesiredWrite, body: dict[str, Any], subresource: str = ""
+) -> None:
+    body["metadata"] = {**body.get("metadata", {}), **_identity(desired)}
+    client.apply(
+        desired.resource,
+        desired.name,
+        body,
+        manager=FIELD_MANAGER,
+        namespace=desired.namespace,
+        subresource=subresource,
+    )
+
+
+def _patch(
+    client: Client,
+    desired: DesiredWrite,
+    body: dict[str, Any],
+    kind: PatchKind,
+    subresource: str,
+) -> None:
+    client.patch(
+        desired.resource,
+        desired.name,
+        body,
+        kind=kind,
+        namespace=desired.namespace,
+        subresource=subresource,
+    )
 
 
 class ObjectWriter:

@@ -58,8 +58,7 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     request: MilliCpu = MilliCpu(0)
     priority: int = 0
     containers: tuple[WorkloadContainer, ...] = ()
-    #: The pod's own CPU limit (spec.resources): the kubelet starts each container that states none
-    #: with it.
+    #: The pod's own CPU limit (spec.resources), which Kubernetes has from 1.32 on.
     own_limit: MilliCpu | Unlimited = UNLIMITED
     qos_level: int | Gap = 0
     burst: BurstRequest | Gap | None = None
@@ -87,3 +86,8 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     def title(self) -> str:
         """For people."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def limit_at_start(self, container: WorkloadContainer) -> MilliCpu | Unlimited:
+        """What the kubelet starts it with: its own limit, or else the pod's (getCPULimit in
+        pkg/kubelet/kuberuntime/kuberuntime_container_linux.go)."""
+        return self.own_limit if isinstance(container.limit, Unlimited) else container.limit

@@ -12,6 +12,7 @@ import msgspec
 from slackwater.bounded_read import Contents, read_start
 from slackwater.contract.koordinator.normalization import CpuBasicInfo
 from slackwater.contract.koordinator.topology import TopologyFacts, ZoneFacts
+from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.machine import Machine, NumaNode
 from slackwater.model.units import Bytes
@@ -20,6 +21,7 @@ from slackwater.observation.detection.kubelet_cpus import (
     KubeletPlaces,
     find_places,
     process_is_there,
+    read_kubelet_cpus,
 )
 from slackwater.observation.detection.kubelet_topology import read_topology_policy
 from slackwater.observation.host import Roots, read_machine
@@ -44,7 +46,7 @@ class TopologyReader:
         if self._places is None or not process_is_there(self._places):
             self._places = find_places(self._roots)
         machine = read_machine(self._roots)
-        zones = _read_zones(self._roots, machine)
+        zones = _read_zones(self._roots, machine, _read_reserved(self._places))
         if isinstance(zones, Gap):
             return zones
         self._zones = tuple(map(_steady, zones, _matching(zones, self._zones)))
@@ -91,21 +93,29 @@ def _read_cache_mask(roots: Roots) -> str:
     return ""
 
 
-def _read_zones(roots: Roots, machine: Machine) -> tuple[ZoneFacts, ...] | Gap:
+def _read_reserved(places: KubeletPlaces) -> CpuSet:
+    """An amount is of the whole node and of no zone."""
+    reserved = read_kubelet_cpus(places).reserved
+    return reserved if isinstance(reserved, CpuSet) else CpuSet()
+
+
+def _read_zones(roots: Roots, machine: Machine, reserved: CpuSet) -> tuple[ZoneFacts, ...] | Gap:
     """A kernel without NUMA is one zone."""
     if isinstance(machine.nodes, Gap):
         if isinstance(machine.cpus, Gap):
             return machine.cpus
         memory = _read_memory(f"{roots.proc}/meminfo")
         pages = _read_huge_pages(f"{roots.sys}/kernel/mm/hugepages")
-        return (ZoneFacts(0, len(machine.cpus), memory, pages),)
-    return tuple(_read_zone(roots, node) for node in machine.nodes)
+        cpus = machine.cpus
+        return (ZoneFacts(0, len(cpus), memory, pages, len(cpus & reserved)),)
+    return tuple(_read_zone(roots, node, reserved) for node in machine.nodes)
 
 
-def _read_zone(roots: Roots, node: NumaNode) -> ZoneFacts:
+def _read_zone(roots: Roots, node: NumaNode, reserved: CpuSet) -> ZoneFacts:
     folder = f"{roots.sys}/devices/system/node/node{node.number}"
     memory = _read_memory(f"{folder}/meminfo")
-    return ZoneFacts(node.number, len(node.cpus), memory, _read_huge_pages(f"{folder}/hugepages"))
+    pages = _read_huge_pages(f"{folder}/hugepages")
+    return ZoneFacts(node.number, len(node.cpus), memory, pages, len(node.cpus & reserved))
 
 
 def _read_memory(file: str) -> Bytes | None:

@@ -138,10 +138,7 @@ def _groups(snapshot: NodeSnapshot, pod: Workload) -> Iterator[CgroupRef]:
 
 def _room_to_start(pod: Workload, groups: Sequence[CgroupRef]) -> Iterator[Intent]:
     """Of a pod whose own quota is scaled."""
-    own = pod.own_limit
-    started_with = (
-        own if isinstance(each.limit, Unlimited) else each.limit for each in pod.containers
-    )
+    started_with = map(pod.limit_at_start, pod.containers)
     limits = [limit for limit in started_with if not isinstance(limit, Unlimited)]
     if pod.ref in groups and isinstance(pod.ref, CgroupRef) and limits:
         largest = max(limits)

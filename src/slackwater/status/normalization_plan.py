@@ -177,7 +177,7 @@ def _pinned(pod: Pod, container: Container) -> str:
 
 def _quota(pod: Pod, container: Container, ratio: Hundredths, bound: str) -> PlannedQuota:
     title = f"{pod.namespace}/{pod.name}"
-    limit, what = _limit(container)
+    limit, what = _limit(pod, container)
     base = bandwidth(MilliCpu(limit)).limit
     if isinstance(base, Unlimited):
         because = "it has no CPU limit, and stays unlimited"
@@ -189,12 +189,14 @@ def _quota(pod: Pod, container: Container, ratio: Hundredths, bound: str) -> Pla
     return PlannedQuota(title, container.name, base, scaled, because)
 
 
-def _limit(container: Container) -> tuple[int, str]:
-    """milliCPU, 0 without one, and what it is."""
+def _limit(pod: Pod, container: Container) -> tuple[int, str]:
+    """milliCPU, 0 without one, and what it is. The kubelet starts a container that states none with
+    the pod's own."""
     if not isinstance(container.limits.cpu, Unlimited):
         return container.limits.cpu, "limit"
     for name in _ELASTIC:
         amount = container.extended_limits.get(name)
         if isinstance(amount, int):
             return amount, name
-    return 0, ""
+    own = pod.resources.own_limits.cpu
+    return (0, "") if isinstance(own, Unlimited) else (own, "the pod's limit")

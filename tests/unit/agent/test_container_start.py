@@ -83,6 +83,15 @@ def test_the_quota_is_divided_by_the_ratio(
         assert found.because == normalization.NAME
 
 
+@pytest.mark.parametrize("version", [V1, V2])
+def test_the_kubelet_starts_a_container_without_a_limit_with_its_pods(
+    version: CgroupVersion,
+) -> None:
+    container = starting(quota(200_000), UNLIMITED, quota(200_000), own_limit=TWO)
+    found = decided(container, basis(version=version))
+    assert found == StartDecision(quota(166_667), normalization.NAME)
+
+
 def test_nothing_is_on() -> None:
     assert decided(starting(), basis({})) == StartDecision(None, "no policy changes its quota")
 

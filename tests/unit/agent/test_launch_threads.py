@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from slackwater.agent import launch
+from slackwater.agent.building import BuiltAgent
 from slackwater.agent.endpoint_server import Query, healthz, metrics
-from slackwater.agent.launch import BuiltAgent
 from slackwater.agent.shared_state import SharedState
 from slackwater.model.units import Micros
 from slackwater.record.journal import Journal

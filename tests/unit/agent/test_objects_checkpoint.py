@@ -17,7 +17,8 @@ from slackwater.agent.program import (
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros, MilliCpu, Percent
-from slackwater.observation.objects.cluster import ClusterObjects, SeenMap, SeenNode
+from slackwater.observation.objects.cluster import ClusterObjects
+from slackwater.observation.objects.cluster_kinds import SeenMap, SeenNode
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import STAYS, Objects, SavedObjects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
@@ -266,13 +267,14 @@ def test_an_amount_that_is_wrong_from_the_start(disk: Disk, saves: bool) -> None
     """It can be read, and a policy refuses it: what was saved is in force, and stays saved."""
     labels = {"volcano.sh/oversubscription": "true"}
     labelled = {HERE: SeenNode(msgspec.structs.replace(node(), labels=labels), None)}
-    cluster, wrong = Cluster().fill(), Cluster().fill()
+    cluster = Cluster().fill()
     cluster.hand("node").put(labelled)
-    wrong.hand("node").put(labelled)
-    wrong.hand("colocation").put({CONFIG: throttling(400)})
     if saves:
         assert isinstance(_agent(disk, cluster.objects).agent.once(at(1)), TickRecord)
         os.utime(disk.folder / FILE, (disk.now, disk.now))
+    wrong = Away(disk.load() if saves else None)
+    wrong.fill().hand("node").put(labelled)
+    wrong.hand("colocation").put({CONFIG: throttling(400)})
     bench = _agent(disk, wrong.objects)
     done = bench.agent.once(at(2))
     problems = [each.sentence() for each in bench.shared.last_round.problems]
@@ -287,6 +289,13 @@ def test_an_amount_that_is_wrong_from_the_start(disk: Disk, saves: bool) -> None
     [problem] = problems
     assert problem.endswith("; what was set before stays")
     assert disk.load().objects.colocation == throttling(80).value
+    wrong.hand("colocation").put({CONFIG: throttling(50)})
+    mended = bench.agent.once(at(3))
+    assert isinstance(mended, TickRecord)
+    assert mended.inputs.policies["best_effort_share"].threshold == Percent(50)
+    found = wrong.objects.read()
+    assert isinstance(found, Objects)
+    assert found.recalled is None, "it is needed once"
 
 
 def test_the_agent_controls_within_two_ticks(disk: Disk) -> None:
@@ -310,10 +319,8 @@ def test_the_agent_controls_within_two_ticks(disk: Disk) -> None:
 
 def _agent(disk: Disk, source: ClusterObjects) -> Bench:
     bench = Bench(overrides=CommandLineOverrides(node=HERE))
-    checkpoint = disk.checkpoint()
-    checkpoint.load()
     dependencies = msgspec.structs.replace(
-        bench.agent._dependencies, source=source, checkpoint=checkpoint, origin="cluster"
+        bench.agent._dependencies, source=source, checkpoint=disk.checkpoint(), origin="cluster"
     )
     bench.agent = Agent(dependencies, bench.lines.append, CommandLineOverrides(node=HERE))
     assert bench.agent.start_waiting(at(0)) == ()

@@ -12,9 +12,9 @@ from slackwater.agent.dependencies import (
 from slackwater.agent.pause import RELEASED_BY_HAND
 from slackwater.agent.program import (
     Agent,
-    log_tick,
 )
 from slackwater.agent.shared_state import SharedState
+from slackwater.agent.tick_log import log_tick
 from slackwater.contract.koordinator.normalization import RATIO_ANNOTATION
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano.colocation_config import read_config

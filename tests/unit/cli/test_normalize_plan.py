@@ -173,6 +173,16 @@ def test_quotas(
     assert (quota["from"], quota["to"], quota["because"]) == (before, after, because)
 
 
+def test_a_pods_own_limit_is_that_of_containers_without_one(tmp_path: Path) -> None:
+    made = pod("p", container("500m"), container(name="side"))
+    made["spec"]["resources"] = {"limits": {"cpu": "2"}}
+    [row] = planned(tmp_path, config_map(ON), node("n1"), topology("n1"), made)
+    assert [(each["from"], each["to"], each["because"]) for each in row["pods"]] == [
+        (50_000, 41_667, "limit 500m / 1.20"),
+        (200_000, 166_667, "the pod's limit 2000m / 1.20"),
+    ]
+
+
 def test_init_containers_count_and_finished_pods_do_not(tmp_path: Path) -> None:
     first = pod("a", container("1"))
     first["spec"]["initContainers"] = [container("2", "init")]

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from slackwater.agent import launch
+from slackwater.agent.building import AgentOptions, BuiltAgent, build_agent
 from slackwater.agent.dependencies import CommandLineOverrides
-from slackwater.agent.launch import AgentOptions, BuiltAgent, SettingsProblemError, build_agent
+from slackwater.agent.launch import SettingsProblemError
 from slackwater.agent.node_writers import CannotStartError, NodePaths, release_all
 from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.model.units import Micros

@@ -117,6 +117,29 @@ def test_a_kernel_without_numa_is_one_zone(tmp_path: Path) -> None:
     assert zone == ZoneFacts(0, 4, Bytes(2048 * 1024), pages)
 
 
+@pytest.mark.parametrize(
+    ("config", "reserved"),
+    [
+        ("reservedSystemCPUs: 0,9\n", [1, 1]),
+        ("reservedSystemCPUs: 0-3\n", [4, 0]),
+        ("reservedSystemCPUs: 99\n", [0, 0]),
+        # An amount is the node's, and of no zone; a list that is none is doctor's to tell.
+        ("systemReserved: {cpu: 2}\n", [0, 0]),
+        ("reservedSystemCPUs: 3-1\n", [0, 0]),
+    ],
+)
+def test_row_43_cpus_that_the_kubelet_reserves_by_number(
+    host: Host, config: str, reserved: list[int]
+) -> None:
+    """Row 43 of the facts about Crane: two NUMA nodes of four cores with hyper-threads."""
+    for number, cpus in enumerate(("0-3,8,10,12,14", "4-7,9,11,13,15")):
+        host.put(f"{NODE}/node{number}/cpulist", f"{cpus}\n")
+    host.put(f"{CPU}/online", "0-15\n")
+    host.put("var/lib/kubelet/config.yaml", config)
+    found = host.read()
+    assert [(each.cpus, each.reserved) for each in found.zones] == [(8, each) for each in reserved]
+
+
 def test_memory_that_cannot_be_read_is_left_out(host: Host) -> None:
     host.put(f"{NODE}/node0/meminfo", "odd\n")
     (host.top / f"{NODE}/node1/meminfo").unlink()

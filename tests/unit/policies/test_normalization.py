@@ -124,27 +124,34 @@ def test_on_v1_a_pod_keeps_room_for_the_start_of_each_container(
 
 
 @pytest.mark.parametrize(
-    ("limits", "own", "whole"),
+    ("version", "limits", "own", "whole"),
     [
-        # The kubelet starts a container without a limit with the pod's own.
-        ((UNLIMITED, UNLIMITED), 2000, 200_000),
-        ((500, UNLIMITED), 2000, 200_000),
+        # On v1 the kubelet starts a container without a limit with the pod's own.
+        (V1, (UNLIMITED, UNLIMITED), 2000, 200_000),
+        (V1, (500, UNLIMITED), 2000, 200_000),
         # Each has one: the pod's own starts nobody.
-        ((800, 600), 2000, 100_000),
+        (V1, (800, 600), 2000, 100_000),
+        # On v2 it starts whatever its pod's quota is.
+        (V2, (UNLIMITED, UNLIMITED), 2000, 100_000),
+        (V2, (500, UNLIMITED), 2000, 100_000),
+        (V2, (800, 600), 2000, 100_000),
+        # The kernel's least.
+        (V2, (UNLIMITED,), 10, 1_000),
     ],
 )
-def test_on_v1_a_pods_own_limit_counts_for_containers_without_one(
-    limits: tuple[int | Unlimited, ...], own: int, whole: int
+def test_a_pods_own_limit_counts_for_containers_without_one(
+    version: CgroupVersion, limits: tuple[int | Unlimited, ...], own: int, whole: int
 ) -> None:
     boxes = [
         box(f"c{n}", limit=each if isinstance(each, Unlimited) else MilliCpu(each))
         for n, each in enumerate(limits, 1)
     ]
     stand = [own if isinstance(each, Unlimited) else each for each in limits]
-    seen = node(*(100 * each for each in stand), whole=100 * own, version=V1)
+    seen = node(*(100 * each for each in stand), whole=100 * own, version=version)
     seen = msgspec.structs.replace(seen, workloads=(pod(*boxes, own_limit=MilliCpu(own)),))
     found = written(seen, settings=BoundNormalization(True, Hundredths(200)))
-    assert found == {"pod1": whole} | {f"c{n}": 50 * each for n, each in enumerate(stand, 1)}
+    halves = {f"c{n}": max(50 * each, 1_000) for n, each in enumerate(stand, 1)}
+    assert found == {"pod1": whole} | halves
 
 
 def test_what_a_pod_declares_is_scaled_and_what_throttles_it_is_not() -> None:

@@ -282,6 +282,13 @@ def test_a_metric_that_stays_missing_is_told_in_steady_words() -> None:
         assert run.tick(seen(second, metrics={PROBED: idle})).rules[0].missing == ""
 
 
+def test_what_waiting_does_not_mend_is_told_at_once() -> None:
+    settings = bound(rule(metric=LATENCY, value="50m", does="stop"), actions=(STOP,), probe=HTTP)
+    lasting = Gap("the pod has no port 'web'", is_lasting=True)
+    [report] = Run(settings).tick(seen(1, metrics={PROBED: lasting})).rules
+    assert report.missing == report.held == "the pod has no port 'web'"
+
+
 def measured(value: float, second: int, **labels: str) -> Sample:
     return Sample(value, labels, Micros(second * 1_000_000))
 

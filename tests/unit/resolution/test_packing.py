@@ -25,7 +25,7 @@ CACHES = machine(2, 16, 2, nodes=2, cache=4)
 @pytest.mark.parametrize(
     ("topology", "free", "count", "want"),
     [
-        # Crane's cases, which are the kubelet's.
+        # Rows 37 and 39 of the facts about Crane, which are the kubelet's.
         (SINGLE, "all", 1, "0"),
         (SINGLE, "all", 2, "0,4"),
         (SINGLE, "all", 8, "0-7"),

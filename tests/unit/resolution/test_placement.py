@@ -100,6 +100,11 @@ def test_cranes_case() -> None:
     assert given_cpus(found) == {"shop/p1": "1,5", "shop/p2": "2,6"}
     assert found.placement is not None
     assert found.placement.common.format() == "0,2-4,6-7"
+    held = {box_ref(1): ("0-7", "1,5"), box_ref(2): ("0-7", "2,6")}
+    again = place_claims(seen((1, 2, 3), held=held), (claim(1, 2, SHARE), claim(2, 2, SHARE)))
+    assert given_cpus(again) == given_cpus(found)
+    assert again.placement is not None
+    assert again.placement.common.format() == "0-7"
 
 
 def test_on_v2_a_group_that_would_have_the_same_is_not_written() -> None:

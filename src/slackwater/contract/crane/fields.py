@@ -31,6 +31,8 @@ Amount = Annotated[int, Meta(ge=0, le=_INT64)]
 
 NAME_WANTED = "a DNS label: lower-case letters, digits and '-', at most 63"
 QUANTITY_WANTED = "a quantity above 0 such as 4000, 1500m or 4k"
+#: Of a probe of the node.
+NUMBERED_PORT_WANTED = "a number: a node's ports have no names"
 
 Text = Annotated[str, Meta(max_length=1024)]
 Name = Annotated[

@@ -18,7 +18,12 @@ from slackwater.contract.crane.ensurance import (
     Policy,
     Rule,
 )
-from slackwater.contract.crane.fields import NAME_WANTED, QUANTITY_WANTED, Selector
+from slackwater.contract.crane.fields import (
+    NAME_WANTED,
+    NUMBERED_PORT_WANTED,
+    QUANTITY_WANTED,
+    Selector,
+)
 from slackwater.contract.crane.metrics import is_known, is_of_users, known_names
 from slackwater.contract.crane.pod_qos import PodQos, Scope, ScopeExpression
 from slackwater.contract.crane.prediction import (
@@ -108,6 +113,9 @@ def _flaws(policy: Policy, listed: str) -> Iterator[Problem]:
         seen = "neither" if probe.http_get is None else "both"
         where = "the kind of spec.nodeQualityProbe"
         yield Problem(where, seen, "one of httpGet and nodeLocalGet")
+    if probe.http_get is not None and isinstance(probe.http_get.port, str):
+        port = quoted(probe.http_get.port)
+        yield Problem("spec.nodeQualityProbe.httpGet.port", port, NUMBERED_PORT_WANTED)
     yield from _flaws_of_selector(policy.spec.selector, "spec.selector")
     yield from _repeated(f"spec.{listed}", "name", [rule.name for rule in policy.spec.rules])
     for place, rule in enumerate(policy.spec.rules):

@@ -77,9 +77,6 @@ def _problems(policy: Policy, actions: Actions) -> Iterator[str]:
     if not policy.spec.rules:
         yield "there are no rules"
     probe = policy.spec.node_quality_probe
-    if probe.http_get is not None and isinstance(probe.http_get.port, str):
-        named = quoted(probe.http_get.port)
-        yield f"spec.nodeQualityProbe.httpGet.port is {named}, but a node's ports have no names"
     for rule in policy.spec.rules:
         if rule.action_name not in actions:
             yield f"rule {rule.name}: there is no AvoidanceAction {quoted(rule.action_name)}"

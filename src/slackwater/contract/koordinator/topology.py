@@ -3,7 +3,8 @@ node. Names and formats are Koordinator's.
 
 CPU amounts of zones are in the unit in which pods and the Node declare them: while normalization is
 on, they are amplified like the Node's allocatable CPU, an attribute of the zone has the raw amount,
-and an annotation tells Koordinator's scheduler not to amplify them once more. Resources that other
+and an annotation tells Koordinator's scheduler not to amplify them once more. What the kubelet
+reserves by number (reservedSystemCPUs) is not allocatable in its zone. Resources that other
 programs add to our zones, such as batch-cpu, stay.
 """
 
@@ -35,8 +36,10 @@ from slackwater.model.units import Bytes, QuantityError, parse_quantity
 MANAGED_BY = "app.kubernetes.io/managed-by"
 #: The value of that label on objects that this agent writes.
 SLACKWATER = "Slackwater"
-#: Of a zone: its CPUs, not amplified.
+#: Of a zone: its CPUs, not amplified, and how many of them the kubelet keeps from pods.
 RAW_CPU = "slackwater.io/raw-cpu"
+RESERVED_CPUS = "slackwater.io/reserved-cpus"
+_ATTRIBUTES = (RAW_CPU, RESERVED_CPUS)
 #: Where the kubelet's topology manager is off, or nobody knows.
 NO_POLICY = "None"
 _NODE_ZONE = "Node"
@@ -47,13 +50,15 @@ _HIGHEST_AMPLIFICATION = 1000
 
 
 class ZoneFacts(msgspec.Struct, frozen=True):
-    """A NUMA node: online CPUs, and memory in bytes, of which pages that are set aside as huge ones
-    are `hugepages`, by the resource's name."""
+    """A NUMA node: online CPUs, of which the kubelet keeps `reserved` from pods, and memory in
+    bytes, of which pages that are set aside as huge ones are `hugepages`, by the resource's name.
+    """
 
     number: int
     cpus: int
     memory: Bytes | None = None
     hugepages: dict[str, Bytes] = {}
+    reserved: int = 0
 
 
 class TopologyFacts(msgspec.Struct, frozen=True):
@@ -138,16 +143,26 @@ def _owner(node: ObjectHeader) -> dict[str, object]:
 
 
 def _zone(zone: ZoneFacts, ratio: Hundredths) -> dict[str, object]:
-    cpu = _milli_text(amplify(zone.cpus * _MILLI, ratio))
-    resources = [_row(_CPU, cpu)]
+    there, for_pods = (
+        _milli_text(amplify(cpus * _MILLI, ratio))
+        for cpus in (zone.cpus, zone.cpus - zone.reserved)
+    )
+    resources = [_row(_CPU, for_pods) | {"capacity": there}]
     if zone.memory is not None:
         free = max(zone.memory - sum(zone.hugepages.values()), 0)
         resources.append(_row(_MEMORY, str(free)) | {"capacity": str(zone.memory)})
     resources += (_row(name, str(size)) for name, size in sorted(zone.hugepages.items()))
     told: dict[str, object] = {"name": zone_name(zone), "type": _NODE_ZONE}
-    if ratio > ONE:
-        told["attributes"] = [{"name": RAW_CPU, "value": str(zone.cpus)}]
+    attributes = _attributes(zone, ratio)
+    if attributes:
+        told["attributes"] = attributes
     return {**told, "resources": resources}
+
+
+def _attributes(zone: ZoneFacts, ratio: Hundredths) -> list[dict[str, str]]:
+    """Only those that say something."""
+    told = ((RAW_CPU, zone.cpus, ratio > ONE), (RESERVED_CPUS, zone.reserved, zone.reserved))
+    return [{"name": name, "value": str(cpus)} for name, cpus, is_told in told if is_told]
 
 
 def zone_name(zone: ZoneFacts) -> str:
@@ -232,7 +247,7 @@ def _corrected_zone(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> di
     others = [
         each
         for each in _mappings(present.get("attributes"))
-        if each.get("name") != RAW_CPU or each in ours
+        if each.get("name") not in _ATTRIBUTES or each in ours
     ]
     attributes = [*others, *(each for each in ours if each not in others)]
     told = {**present, "name": wanted["name"], "type": wanted["type"], "resources": resources}

@@ -60,6 +60,13 @@ SETTINGS_MAP, SETTINGS_KEY = "slackwater-agent", "settings.yaml"
 RELEASE_KEY = "release"
 
 
+class RecalledSettings(msgspec.Struct, frozen=True):
+    """What settings said in an earlier run, where they were good."""
+
+    colocation: ColocationConfig | None = None
+    settings: Settings | None = None
+
+
 class Objects(msgspec.Struct, frozen=True):
     """What the folder, or the cluster, says. Of several configurations the last one counts."""
 
@@ -76,6 +83,8 @@ class Objects(msgspec.Struct, frozen=True):
     predictions: tuple[NodePrediction, ...] = ()
     #: How old they were at the agent's start, where they come from its checkpoint.
     saved_age: Micros | None = None
+    #: Of the first objects of a cluster: what stays in force where a policy refuses theirs.
+    recalled: RecalledSettings | None = None
 
 
 class SavedObjects(msgspec.Struct, frozen=True):

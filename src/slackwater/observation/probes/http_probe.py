@@ -83,10 +83,11 @@ def node_target(
 ) -> HttpTarget | Gap:
     get = probe.get
     if isinstance(get.port, str):
-        return Gap(f"httpGet.port is {quoted(get.port)}, but a node's ports have no names")
+        named = quoted(get.port)
+        return _refuse(f"httpGet.port is {named}, but a node's ports have no names")
     refused = _refuse_headers(get)
     if refused:
-        return Gap(refused)
+        return _refuse(refused)
     server = Server(get.host or node_address, get.port, scheme_of(get))
     return HttpTarget(get, server, probe.times.timeout, MOST_SAMPLES, clock)
 
@@ -94,14 +95,22 @@ def node_target(
 def pod_target(probe: PodProbe, pod: Workload, clock: Callable[[], Micros]) -> HttpTarget | Gap:
     """At the pod's own address, whatever host the probe names."""
     get = probe.get
-    refused = _refuse_address(pod.address) or _refuse_headers(get)
-    if refused:
-        return Gap(refused)
     port = pod.ports.get(get.port) if isinstance(get.port, str) else get.port
     if port is None:
-        return Gap(f"the pod has no port {quoted(get.port)}")
+        return _refuse(f"the pod has no port {quoted(get.port)}")
+    refused = _refuse_headers(get)
+    if refused:
+        return _refuse(refused)
+    refused = _refuse_address(pod.address)
+    if refused:
+        return Gap(refused)
     server = Server(pod.address, port, scheme_of(get))
     return HttpTarget(get, server, probe.times.timeout, MOST_SAMPLES_OF_POD, clock)
+
+
+def _refuse(why: str) -> Gap:
+    """It is not asked until the object or the pod is another."""
+    return Gap(why, is_lasting=True)
 
 
 def _refuse_address(text: str) -> str:

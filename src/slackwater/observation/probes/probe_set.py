@@ -238,7 +238,7 @@ def _answer(source: _Source, key: MetricKey, at: Micros) -> Samples | Gap:
         return Gap(f"no pod of this node is one of {key.source}", is_idle=True)
     found: list[Sample] = []
     reasons: list[str] = []
-    is_idle = True
+    gaps: list[Gap] = []
     for target in source.targets.values():
         samples = _current(source, target, key.name, at)
         if not isinstance(samples, Gap):
@@ -246,11 +246,12 @@ def _answer(source: _Source, key: MetricKey, at: Micros) -> Samples | Gap:
         else:
             whose = "" if target.pod is None else f"{target.pod.title()}: "
             reasons.append(f"{whose}{samples.reason}")
-            is_idle = is_idle and samples.is_idle
+            gaps.append(samples)
     if found:
         return tuple(found)
     more = f"; and {len(reasons) - 1} more pods" if len(reasons) > 1 else ""
-    return Gap(f"{min(reasons)}{more}", is_idle)
+    is_idle = all(each.is_idle for each in gaps)
+    return Gap(f"{min(reasons)}{more}", is_idle, all(each.is_lasting for each in gaps))
 
 
 def _current(source: _Source, target: Target, name: str, at: Micros) -> Samples | Gap:

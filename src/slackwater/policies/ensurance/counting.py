@@ -23,7 +23,8 @@ _SECOND = 1_000_000
 #: the one after it has the requests that were waiting then.
 _SEEN_AFTER = 3
 #: A metric that is missing for less is not told: after a start counters and histograms have no
-#: difference yet, and a service that is restarted answers again soon.
+#: difference yet, and a service that is restarted answers again soon. What waiting does not mend is
+#: told at once.
 _TOLD_AFTER = Micros(15 * _SECOND)
 
 
@@ -173,7 +174,8 @@ def resume_rule(memory: RuleMemory, at: Micros) -> RuleMemory:
 def note_missing(memory: RuleMemory, at: Micros, hold_for: Micros, why: Gap) -> RuleMemory:
     """The counts stay, and what it did stays, for a bounded time; then it starts anew."""
     since = at if memory.missing_since is None else memory.missing_since
-    missing = "" if why.is_idle or at - since < _TOLD_AFTER else why.reason
+    is_told = why.is_lasting or at - since >= _TOLD_AFTER
+    missing = why.reason if is_told and not why.is_idle else ""
     if _without_numbers(missing) == _without_numbers(memory.missing):
         missing = memory.missing
     if at - since < hold_for:

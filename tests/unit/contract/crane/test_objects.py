@@ -197,7 +197,7 @@ def test_defaults() -> None:
 
 def test_a_metric_of_ones_own_needs_a_probe_of_ones_own() -> None:
     document = spoilt(whole.NODE_QOS, (*RULE, "metricRule", "name"), "my_metric")
-    probed = spoilt(document, ("spec", "nodeQualityProbe"), {"httpGet": {"port": "metrics"}})
+    probed = spoilt(document, ("spec", "nodeQualityProbe"), {"httpGet": {"port": 80}})
     assert read_node_qos(probed, "file").spec.rules[0].metric_rule.name == "my_metric"
 
 

@@ -103,6 +103,13 @@ RULE = ("spec", "rules", 0)
             ),
         ),
         (
+            Wrong(resources.NODE_QOS, ("spec", "nodeQualityProbe"), {"httpGet": {"port": "web"}}),
+            (
+                "spec.nodeQualityProbe.httpGet.port is 'web', but must be a number: a node's ports "
+                "have no names"
+            ),
+        ),
+        (
             Wrong(resources.NODE_QOS, ("spec", "selector", "matchLabels"), {1: "a"}),
             "a key of file: NodeQOS waterline: spec.selector.matchLabels is 1, but must be a text",
         ),

@@ -113,6 +113,7 @@ def _wrong_rules(kind: resources.Resource, listed: str) -> Iterator[Wrong]:
     yield Wrong(kind, probe, ABSENT)
     yield Wrong(kind, probe, {"timeoutSeconds": 1}, "nodeQualityProbe")
     yield Wrong(kind, probe, _FULL_PROBE, "nodeQualityProbe")
+    yield Wrong(kind, probe, {"httpGet": {"port": "web"}}, "nodeQualityProbe.httpGet.port")
     for seconds in (0, -1):
         yield Wrong(kind, (*probe, "timeoutSeconds"), seconds)
     rule = ("spec", listed, 0)

@@ -93,6 +93,30 @@ def test_with_a_ratio_cpus_are_amplified_and_the_raw_number_is_kept(
     assert told["metadata"]["annotations"][AMPLIFICATION] == annotation
 
 
+@pytest.mark.parametrize(
+    ("ratio", "capacity", "allocatable", "raw"),
+    [(100, "8", "7", []), (150, "12", "10500m", [{"name": "slackwater.io/raw-cpu", "value": "8"}])],
+)
+def test_row_43_what_the_kubelet_reserves_is_not_allocatable(
+    ratio: int, capacity: str, allocatable: str, raw: list[dict[str, str]]
+) -> None:
+    """Of the facts about Crane: reservedSystemCPUs 0,9 on two nodes of eight CPUs."""
+    told = made(
+        ratio, TopologyFacts(INFO, (ZoneFacts(0, 8, reserved=1), ZoneFacts(1, 8, reserved=1)))
+    )
+    reserved = {"name": "slackwater.io/reserved-cpus", "value": "1"}
+    for zone in (0, 1):
+        assert row(told, zone, "cpu") == {
+            "name": "cpu",
+            "capacity": capacity,
+            "allocatable": allocatable,
+            "available": allocatable,
+        }
+        assert told["zones"][zone]["attributes"] == [*raw, reserved]
+    back = seen(told).corrected(made(ratio))
+    assert [each.get("attributes", []) for each in back["zones"]] == [raw, raw]
+
+
 def test_it_is_a_good_object_of_both_versions() -> None:
     found = read_node_topology(made(120), "test")
     assert [each.name for each in found.zones] == ["node-0", "node-1"]

@@ -15,7 +15,8 @@ from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName, Problem
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.observation.objects.cluster import ClusterObjects, Feeds, SeenMap, SeenNode
+from slackwater.observation.objects.cluster import ClusterObjects
+from slackwater.observation.objects.cluster_kinds import Feeds, SeenMap, SeenNode
 
 _Item = TypeVar("_Item")
 HERE = "here"

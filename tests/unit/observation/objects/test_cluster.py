@@ -15,7 +15,7 @@ from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
 from slackwater.model.workload import MemoryRatios
-from slackwater.observation.objects.cluster import SeenMap, SeenNode
+from slackwater.observation.objects.cluster_kinds import SeenMap, SeenNode
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.settings.agent_document import Settings

@@ -62,9 +62,13 @@ def make_pod(name: str, address: str = "127.0.0.1", **more: Any) -> Workload:
 
 
 def ensurance_objects(port: int | str, timeout: int | None = None) -> EnsuranceObjects:
-    """A NodeQOS with a probe, one without, a policy of the older kind, and a PodQOS."""
-    get = {"httpGet": {"port": port, "path": "/metrics"}}
-    probe = get if timeout is None else {**get, "timeoutSeconds": timeout}
+    """A NodeQOS with a probe, one without, a policy of the older kind, and a PodQOS. A port's name
+    is for the PodQOS alone."""
+    limits = {} if timeout is None else {"timeoutSeconds": timeout}
+    probe, pod_probe = (
+        {"httpGet": {"port": each, "path": "/metrics"}, **limits}
+        for each in (port if isinstance(port, int) else 80, port)
+    )
     metric = {"name": "latency:p99", "value": "50m"}
     rule = {"name": "slow", "actionName": "throttle", "metricRule": metric}
     local = {**rule, "metricRule": {"name": "cpu_total_usage", "value": 1}}
@@ -89,7 +93,7 @@ def ensurance_objects(port: int | str, timeout: int | None = None) -> EnsuranceO
                 named(
                     "web",
                     labelSelector={"matchLabels": {"app": "web"}},
-                    podQualityProbe=probe,
+                    podQualityProbe=pod_probe,
                 ),
                 "test",
             ),

@@ -236,7 +236,7 @@ def test_headers_of_the_object_replace_ours() -> None:
 
 def test_a_header_that_cannot_be_sent() -> None:
     headers = (HttpHeader("X-Token", "s3cr3t\r\nX-More: 1"),)
-    told = Gap("the value of the header 'X-Token' must be one line of ASCII")
+    told = Gap("the value of the header 'X-Token' must be one line of ASCII", is_lasting=True)
     assert node_target(node_probe(80, http_headers=headers), "127.0.0.1", HandClock()) == told
     probe = PodProbe(HttpGet(80, http_headers=headers), ensurance_objects(80).pod_qos[0])
     assert pod_target(probe, make_pod("web-1"), HandClock()) == told
@@ -244,7 +244,8 @@ def test_a_header_that_cannot_be_sent() -> None:
 
 def test_a_nodes_ports_have_no_names() -> None:
     found = node_target(NodeProbe(HttpGet("web")), "127.0.0.1", HandClock())
-    assert found == Gap("httpGet.port is 'web', but a node's ports have no names")
+    told = "httpGet.port is 'web', but a node's ports have no names"
+    assert found == Gap(told, is_lasting=True)
 
 
 def pod_probe(port: int | str, host: str = "") -> PodProbe:
@@ -277,11 +278,17 @@ def test_a_pod_is_asked_at_its_own_address_whatever_host_the_probe_names() -> No
         ("169.254.169.254", 80, "the pod's address is 169.254.169.254, which is no pod's"),
         ("fe80::1", 80, "the pod's address is fe80::1, which is no pod's"),
         ("0.0.0.0", 80, "the pod's address is 0.0.0.0, which is no pod's"),  # noqa: S104
-        ("10.0.0.1", "web", "the pod has no port 'web'"),
     ],
 )
 def test_pods_that_cannot_be_asked(address: str, port: int | str, reason: str) -> None:
     assert ask_pod(make_pod("web-1", address), port) == Gap(reason)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", ""])
+def test_a_pod_without_the_named_port_has_to_be_changed(address: str) -> None:
+    """Whatever its address will be."""
+    pod = make_pod("web-1", address, ports={"admin": 81})
+    assert ask_pod(pod, "web") == Gap("the pod has no port 'web'", is_lasting=True)
 
 
 def test_a_pods_series_are_bounded() -> None:

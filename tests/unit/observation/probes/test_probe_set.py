@@ -252,6 +252,21 @@ def test_pods_come_and_go_and_move() -> None:
         assert isinstance(probes.samples(latency(POD_QOS), clock()), Gap)
 
 
+def test_a_port_that_no_pod_has_lasts_until_one_may_have_it() -> None:
+    """A pod whose address is not known yet may answer soon."""
+    clock = HandClock()
+    probes = probe_set(clock)
+    pods = tuple(make_pod(f"web-{n}", ports={"admin": 81}) for n in range(2))
+    probes.update(pod_probe("metrics"), pods)
+    assert probes.samples(latency(POD_QOS), clock()) == Gap(
+        "shop/web-0: the pod has no port 'metrics'; and 1 more pods", is_lasting=True
+    )
+    probes.update(pod_probe("metrics"), (*pods, make_pod("web-2", "", ports={"metrics": 80})))
+    found = probes.samples(latency(POD_QOS), clock())
+    assert isinstance(found, Gap)
+    assert not found.is_lasting
+
+
 def test_one_pod_that_fails_leaves_the_others() -> None:
     clock = HandClock()
     with (

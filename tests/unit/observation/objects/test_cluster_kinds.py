@@ -10,7 +10,7 @@ from slackwater.contract.kubernetes_pod import MIRROR, MirrorClaim, Phase
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.model.cgroup import Tier
 from slackwater.model.problem import DocumentName, InvalidError
-from slackwater.observation.objects import cluster as readers
+from slackwater.observation.objects import cluster_kinds as readers
 from tests.unit.observation.objects.feeds import Cluster
 
 GOOD_SETTINGS = "{apiVersion: slackwater.io/v1, kind: AgentSettings, spec: {}}"
