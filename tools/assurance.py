@@ -25,20 +25,12 @@ import yaml
 from benchmarks.refusals import measure
 from slackwater.agent import launch
 from slackwater.agent.cluster_connection import ClusterOptions, open_cluster
-from slackwater.agent.dependencies import (
-    CommandLineOverrides,
-)
+from slackwater.agent.dependencies import CommandLineOverrides
 from slackwater.agent.endpoint_server import EndpointAddresses, serving_endpoints
-from slackwater.agent.launch import (
-    BuiltAgent,
-)
-from slackwater.agent.node_writers import (
-    release_repeatedly,
-)
+from slackwater.agent.launch import BuiltAgent
+from slackwater.agent.node_writers import release_repeatedly
 from slackwater.agent.objects_checkpoint import ObjectsCheckpoint
-from slackwater.agent.program import (
-    Agent,
-)
+from slackwater.agent.program import Agent
 from slackwater.agent.shared_state import view_of
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.contract.kubernetes_pod import MIRROR, read_pod
@@ -67,6 +59,9 @@ from tests.unit.agent.large_pods import peak_memory
 from tests.unit.agent.test_program import ON, Bench
 from tests.unit.execution.fake_systemd import FakeSystemd
 from tests.unit.execution.plain_kernel import PlainKernel
+from tests.unit.faults.call_sites import Site, all_sites
+from tests.unit.faults.scenarios import SCENARIOS
+from tests.unit.faults.test_faults import is_elsewhere, normal
 from tests.unit.packaging.rights import granted, without_user
 from tests.unit.rebalancer.rotating_world import RUN, World
 from tests.unit.runtime.slow_clients import Slow, SlowClients
@@ -399,6 +394,15 @@ def large_pods(folder: Path) -> Figure:
     return Figure(name, "<= 64 MiB", f"{peak:.1f} MiB (most)", peak <= 64)
 
 
+def faulted_places(_folder: Path) -> Figure:
+    """Where tests/unit/faults makes a call fail, of all places in the sources that make one."""
+    wanted = {site for site in all_sites() if not is_elsewhere(site)}
+    reached = frozenset[Site]().union(*(normal(name)[1] for name in SCENARIOS)) & wanted
+    told = f"{100 * len(reached) // len(wanted)} % of {len(wanted)} places"
+    name = "calls to the system that fail once in a test"
+    return Figure(name, "100 %", told, len(reached) == len(wanted))
+
+
 def lost_answers(_folder: Path) -> Figure:
     """No eviction is answered, and every evicted pod is replaced by one that is as hot: a round
     each minute of the cool-down."""
@@ -437,6 +441,7 @@ def mutated_inputs(folder: Path) -> Figure:
 
 
 FIGURES: tuple[Callable[[Path], Figure | Gap], ...] = (
+    faulted_places,
     tenants_moved,
     late_systemd,
     rollback,
