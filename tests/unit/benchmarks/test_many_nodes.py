@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks._api_requests import count_by_verb, open_connections, read_requests
-from benchmarks.many_nodes import ApiCost, rows
+from benchmarks.many_nodes import ApiCost, main, rows
 
 OURS = "measured-agent-"
 
@@ -94,3 +94,10 @@ def test_what_all_agents_ask_is_extrapolated_and_said_so() -> None:
     assert said["requests a second of 1000 agents"] == ["125.0", "extrapolated"]
     assert said["connections of 1000 agents"] == ["8500", "extrapolated"]
     assert said["memory of the manager, MiB"][0] == "100"
+
+
+def test_agents_are_on_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--nodes", "3", "--agents", "5"])
+    assert ended.value.code == 2
+    assert "--agents is 5, but must be 1 to --nodes, 3" in capsys.readouterr().err
