@@ -6,7 +6,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test check cluster demo bench house assurance release clean have-python
+.PHONY: help test check cluster demo bench house assurance versions release clean have-python
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/  make \1#\2/p' Makefile | while IFS='#' read -r name what; do printf '%-14s %s\n' "$$name" "$$what"; done
@@ -41,6 +41,10 @@ house: have-python ## the shape of the source tree, measured; ARGS=--places list
 assurance: have-python ## what security and reliability promise, each figure measured now
 	@$(PYTHON) -m tools.setup check
 	@PYTHONPATH=. $(VENV)/python -m tools.assurance $(ARGS)
+
+versions: have-python ## cluster tests with the oldest and the newest Kubernetes that the docs promise
+	@$(PYTHON) -m tools.setup cluster
+	@$(VENV)/python -m tools.run_tests --stage kubernetes-1.30 --stage kubernetes-1.36 $(ARGS)
 
 release: have-python ## wheel, images, SBOMs and checksums, made twice, into dist; ARGS="--base sha256:..."
 	@$(PYTHON) -m tools.setup test

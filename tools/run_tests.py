@@ -38,6 +38,7 @@ from tools.results import (
 from tools.stages import (
     FAST,
     PYTHON,
+    VERSIONS,
     Group,
     Preparation,
     Stage,
@@ -199,7 +200,7 @@ class Runner:
         """Twice if a virtual machine crashes: an emulated kernel dies by itself now and then."""
         began = time.monotonic()
         try:
-            programs = find_programs(stage.programs, os.environ, self._children)
+            programs = programs_of(stage, self._children)
         except ClusterError as error:
             return Finished(stage.name, Verdict(0, 1, note=str(error)), time.monotonic() - began)
         if stage.machine is not None:
@@ -218,6 +219,15 @@ class Runner:
         return Finished(stage.name, verdict, time.monotonic() - began)
 
 
+def programs_of(stage: Stage, children: Children) -> dict[str, Path]:
+    """By the name under which its tests ask for them."""
+    found = find_programs(stage.programs, os.environ, children)
+    if stage.api_server is not None:
+        [(name, _)] = stage.api_server.programs
+        found["kube-apiserver"] = find_programs([name], os.environ, children)[name]
+    return found
+
+
 def pytest_command(
     stage: Stage, out: Path, environ: Mapping[str, str], programs: Mapping[str, Path]
 ) -> tuple[list[str], dict[str, str]]:
@@ -225,6 +235,8 @@ def pytest_command(
     env = {variable_of(name): str(path) for name, path in programs.items()}
     if stage.kernel:
         env["SLACKWATER_TEST_KERNEL"] = stage.kernel
+    if stage.api_server is not None:
+        env["SLACKWATER_TEST_KUBERNETES"] = stage.api_server.version
     pytest = [PYTHON, "-m", "pytest", *stage.tests]
     if stage.machine is None:
         colour = "yes" if wants_colour(sys.stdout, environ) else "no"
@@ -290,8 +302,11 @@ def show_list(groups: Sequence[Group]) -> None:
 def main(arguments: Sequence[str]) -> int:
     chosen = parse(arguments)
     host = look_at_host()
+    known = FAST if chosen.fast else all_groups(host)
+    if (chosen.stage or chosen.list) and not chosen.fast:
+        known += VERSIONS  # only by name
     try:
-        groups = select(FAST if chosen.fast else all_groups(host), chosen.stage)
+        groups = select(known, chosen.stage)
     except UnknownStageError as error:
         say(f"run_tests: {error}", sys.stderr)
         return USAGE

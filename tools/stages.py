@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS, NODE_PROGRAMS
 from tools.host_kernel import HostKernel
+from tools.kubernetes.programs import NEWEST_KUBERNETES, OLDEST_KUBERNETES, Module
 
 PYTHON = sys.executable
 # Programs of the same virtual environment; sys.executable is not resolved, so this stays in it.
@@ -42,7 +43,8 @@ class Stage:
     """Either quiet commands that count as one test together, or arguments for pytest.
 
     `kernel` is what tests/kernel and tests/kubelet read from SLACKWATER_TEST_KERNEL. `programs` are
-    Kubernetes' own: tests find the path of each in a variable of its name.
+    Kubernetes' own: tests find the path of each in a variable of its name. `api_server` is the one
+    that they get for kube-apiserver, where it is of another version than the rest.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Stage:
     kernel: str = ""
     machine: VirtualMachine | None = None
     programs: tuple[str, ...] = ()
+    api_server: Module | None = None
     needs: tuple[Preparation, ...] = ()
     #: It makes cgroups on this machine and measures there, so nothing may run beside it.
     uses_host_cgroups: bool = False
@@ -196,6 +199,47 @@ KUBELET_CGROUPFS = Stage(
     programs=("kubelet",),
     needs=(_KUBELET,),
 )
+
+#: What an API server of another version could answer otherwise: definitions, the chart, what
+#: policies refuse, lists and watches, evictions by uid, patches of a status, the webhook.
+_OF_VERSIONS = (
+    "versions",
+    "chart",
+    "rbac",
+    "rbac_node",
+    "rbac_manager",
+    "rbac_rebalancer",
+    "kube_client",
+    "kube_informer",
+    "commands",
+    "objects_of_crane",
+    "webhook",
+    "manager",
+)
+
+
+def _version(module: Module) -> Stage:
+    """The other programs are of the version of all tests: they make accounts, no claim is about
+    them."""
+    [(program, _)] = module.programs
+    built = _tool(
+        "kubernetes", f"Kubernetes {module.version}", ("check", program), ("build", program)
+    )
+    return Stage(
+        module.name.replace("-", " "),
+        f"pytest tests/cluster, a part, with the API server of Kubernetes {module.version}",
+        tests=(
+            *(f"tests/cluster/test_{name}.py" for name in _OF_VERSIONS),
+            *("-m", "not node and not long", "-n", "2", "--dist", "loadfile", *_PATIENT),
+        ),
+        programs=_CONTROL_PLANE,
+        api_server=module,
+        needs=(_CLUSTER, built),
+    )
+
+
+#: Not of `make test`: each builds an API server, which takes minutes. `make versions` runs them.
+VERSIONS: tuple[Group, ...] = ((_version(OLDEST_KUBERNETES),), (_version(NEWEST_KUBERNETES),))
 
 _CHECKS: Group = (LINT, TYPES, LAYERS)
 FAST: tuple[Group, ...] = (_CHECKS, (QUICK_UNIT,))

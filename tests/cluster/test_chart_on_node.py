@@ -3,7 +3,8 @@
 import datetime as dt
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +146,18 @@ def test_they_never_asked_for_what_they_may_not(installed: ControlPlane) -> None
     assert [each for each in asked if each[1] in (401, 403)] == []
 
 
-def test_a_plain_uninstall_leaves_nothing(installed: ControlPlane, node: Node) -> None:
+def test_a_plain_uninstall_leaves_nothing(
+    installed: ControlPlane, node: Node, record_property: Callable[[str, object], None]
+) -> None:
     """No word before it, as everybody does it. When helm comes back, every value is back."""
     quota = node.cgroup("cpu", "kubepods/besteffort") / "cpu.cfs_quota_us"
     wait_for("a quota", lambda: quota.read_text() != "-1\n")
     topologies = ("get", "noderesourcetopologies.v1alpha1.topology.node.k8s.io", "-o", "name")
     wait_for("its topology", lambda: node.name in installed.kubectl(*topologies))
     installed.kubectl("annotate", "node", node.name, f"{RECORD_ANNOTATION}={{}}")
+    began = time.monotonic()
     installed.helm("uninstall", "slackwater", "--namespace", NAMESPACE, "--wait")
+    record_property("seconds", round(time.monotonic() - began, 1))  # for `make assurance`
     assert quota.read_text() == "-1\n"
     assert node.name not in installed.kubectl(*topologies)
     shown = installed.get("node", node.name)

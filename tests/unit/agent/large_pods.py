@@ -118,11 +118,7 @@ class LargePods:
 
 @contextlib.contextmanager
 def running_agent(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """On a machine of files."""
-    roots = host(folder)
-    put(Path(roots.proc) / "sys/kernel/random/boot_id", "this-boot\n")
-    for path in ("kubepods", "kubepods/besteffort"):
-        group(roots, path)
+    """On a machine of files, of a server that asks for no credentials."""
     config = folder / "kubeconfig"
     config.write_text(
         json.dumps(
@@ -134,14 +130,27 @@ def running_agent(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             }
         )
     )
+    with agent_on_files(folder, config, NODE) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def agent_on_files(
+    folder: Path, kubeconfig: Path, node: str, *arguments: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A whole agent of a cluster, whose kernel is files in the folder."""
+    roots = host(folder)
+    put(Path(roots.proc) / "sys/kernel/random/boot_id", "this-boot\n")
+    for path in ("kubepods", "kubepods/besteffort"):
+        group(roots, path)
     words = ("SLACKWATER_", "CGROUP_", "KUBE", "NODE_NAME", "POD_")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(words)}
     place = ["--cgroup-root", roots.cgroup, "--proc-root", roots.proc, "--sys-root", roots.sys,
              "--host-root", roots.host, "--state", f"{folder}/state"]  # fmt: skip
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "slackwater", "agent", *place, "--kubeconfig", str(config),
-             "--node", NODE, "--listen", "127.0.0.1:0"],
+            [sys.executable, "-m", "slackwater", "agent", *place, "--kubeconfig", str(kubeconfig),
+             "--node", node, "--listen", "127.0.0.1:0", *arguments],
             stdout=output,
             stderr=output,
             cwd=folder,

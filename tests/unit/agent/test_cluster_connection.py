@@ -21,7 +21,7 @@ from slackwater.contract.koordinator.topology import SeenTopology, TopologyFacts
 from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
 from slackwater.contract.resources import NODE_TOPOLOGIES, Resource
 from slackwater.execution.commands import CommandQueue, NobodyCarriesOut
-from slackwater.execution.node_patch import STARTUP_DELAY, NodeWriter
+from slackwater.execution.node_patch import STARTUP_DELAY, STARTUP_SPREAD, NodeWriter
 from slackwater.execution.topology_writer import TopologyWriter
 from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
@@ -41,7 +41,7 @@ from tests.unit.observation.objects.feeds import CONFIG, HERE, Cluster, broken, 
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, record, told
 
-NOW = STARTUP_DELAY
+NOW = Micros(STARTUP_DELAY + STARTUP_SPREAD)
 
 
 class Recipient:

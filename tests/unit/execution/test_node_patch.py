@@ -13,6 +13,7 @@ from slackwater.execution.node_patch import (
     FIELD_MANAGER,
     HEARTBEAT_INTERVAL,
     STARTUP_DELAY,
+    STARTUP_SPREAD,
     WRITE_INTERVAL,
     NodeWriter,
     WriteAttempts,
@@ -22,6 +23,9 @@ from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import KubeEvent, ObjectReference
 from slackwater.model.units import Micros
 from tests.unit.execution.status_patches import GRAIN, status_patch
+
+#: When every agent has made its first write.
+STARTED = Micros(STARTUP_DELAY + STARTUP_SPREAD)
 
 
 class Desk:
@@ -81,7 +85,7 @@ class Desk:
 def desk() -> Iterator[Desk]:
     made = Desk()
     made.writer.start()
-    made.now = STARTUP_DELAY
+    made.now = STARTED
     yield made
     made.gate.set()
     made.writer.stop(3600)
@@ -111,10 +115,27 @@ def test_one_apply_has_the_report_and_the_condition(desk: Desk) -> None:
 def test_before_the_first_decision_nothing_is_written(desk: Desk) -> None:
     desk.now = Micros(STARTUP_DELAY - 1)
     desk.writer.offer(status_patch(), None, GRAIN)
-    desk.now = STARTUP_DELAY
+    desk.now = STARTED
     offer(desk, 1, quota=5)
     assert len(desk.applied) == 1
     assert '"5m"' in str(desk.applied)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+def test_agents_that_start_at_once_do_not_write_at_once(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random.Random, "random", lambda _self: share)
+    desk = Desk()
+    desk.writer.start()
+    first = STARTUP_DELAY + int(share * STARTUP_SPREAD)
+    desk.now = Micros(first - 1)
+    desk.writer.offer(status_patch(), None, GRAIN)
+    assert desk.applied == []
+    desk.now = Micros(first)
+    offer(desk, 1, quota=5)
+    assert '"5m"' in str(desk.applied)
+    desk.writer.stop(3600)
 
 
 def test_at_most_one_a_minute_and_the_latest_of_what_was_wanted(desk: Desk) -> None:
@@ -122,7 +143,7 @@ def test_at_most_one_a_minute_and_the_latest_of_what_was_wanted(desk: Desk) -> N
     for quota in (200, 300):
         desk.now = Micros(desk.now + 1)
         desk.writer.offer(status_patch(quota=quota), status_patch(quota=100), GRAIN)
-    desk.now = Micros(STARTUP_DELAY + WRITE_INTERVAL)
+    desk.now = Micros(STARTED + WRITE_INTERVAL)
     desk.writer.offer(status_patch(quota=400), status_patch(quota=100), GRAIN)
     until(lambda: desk.tries() == 2)
     assert '"400m"' in str(desk.applied[1])
@@ -131,9 +152,9 @@ def test_at_most_one_a_minute_and_the_latest_of_what_was_wanted(desk: Desk) -> N
 
 def test_without_news_it_is_renewed_after_five_minutes(desk: Desk) -> None:
     offer(desk, 1)
-    desk.now = Micros(STARTUP_DELAY + HEARTBEAT_INTERVAL - 1)
+    desk.now = Micros(STARTED + HEARTBEAT_INTERVAL - 1)
     desk.writer.offer(status_patch(), status_patch(), GRAIN)
-    desk.now = Micros(STARTUP_DELAY + HEARTBEAT_INTERVAL)
+    desk.now = Micros(STARTED + HEARTBEAT_INTERVAL)
     desk.writer.offer(status_patch(), status_patch(), GRAIN)
     until(lambda: desk.tries() == 2)
     assert len(desk.applied) == 2
@@ -198,7 +219,7 @@ def test_events_go_to_the_sender(desk: Desk) -> None:
 def test_an_end_does_not_wait_for_a_server_that_hangs() -> None:
     desk = Desk()
     desk.writer.start()
-    desk.now = STARTUP_DELAY
+    desk.now = STARTED
     desk.gate.clear()
     desk.writer.offer(status_patch(), None, GRAIN)
     until(lambda: desk.applied)

@@ -22,6 +22,7 @@ from tools.stages import (
     NODE,
     PYTHON,
     UNIT,
+    VERSIONS,
     Group,
     Preparation,
     Stage,
@@ -81,6 +82,29 @@ def test_what_measures_on_this_machine_runs_alone(host: HostKernel) -> None:
 )
 def test_selection_keeps_the_order_of_the_stages(wanted: list[str], expected: list[str]) -> None:
     assert names(select(all_groups(V1), wanted)) == expected
+
+
+def test_other_versions_of_kubernetes_run_only_where_they_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not {"kubernetes 1.30", "kubernetes 1.36"} & {*names(all_groups(V1))}
+    assert names(select((*all_groups(V1), *VERSIONS), ["kubernetes-1.30"])) == ["kubernetes 1.30"]
+    assert run_tests.main(["--list"]) == 0
+    assert "\nkubernetes-1.36 " in capsys.readouterr().out
+
+
+def test_tests_find_the_api_server_of_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((stage,), _) = VERSIONS
+    found = {name: Path("/kept", name) for name in (*stage.programs, "kube-apiserver-1.30")}
+    monkeypatch.setattr(
+        run_tests, "find_programs", lambda wanted, *_: {name: found[name] for name in wanted}
+    )
+    given = run_tests.programs_of(stage, Children(ROOT))
+    _, env = pytest_command(stage, Path("/out"), {}, given)
+    assert env["SLACKWATER_KUBE_APISERVER"] == "/kept/kube-apiserver-1.30"
+    assert env["SLACKWATER_KUBECTL"] == "/kept/kubectl"
+    assert env["SLACKWATER_TEST_KUBERNETES"] == "v1.30.14"
+    assert all((ROOT / each).is_file() for each in stage.tests if each.startswith("tests/"))
 
 
 def test_an_unknown_stage_is_answered_with_the_list() -> None:

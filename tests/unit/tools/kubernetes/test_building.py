@@ -14,13 +14,17 @@ from tools.kubernetes.programs import (
     KUBERNETES,
     KWOK,
     MODULES,
+    NEWEST_KUBERNETES,
+    OLDEST_KUBERNETES,
     PROGRAMS,
     BuildError,
     Module,
     Toolchain,
     build_flags,
     key,
+    variable_of,
 )
+from tools.provision import ROOT
 
 GO = Toolchain(Path("/go"), "go version go1.26.8 linux/amd64")
 
@@ -50,12 +54,31 @@ def test_no_program_is_of_two_modules() -> None:
     assert sorted(names) == sorted(PROGRAMS)
 
 
-def test_the_module_pins_all_parts_of_kubernetes() -> None:
-    text = (KUBERNETES.folder / "go.mod").read_text()
+@pytest.mark.parametrize(
+    ("module", "parts"),
+    [(KUBERNETES, 31), (OLDEST_KUBERNETES, 30), (NEWEST_KUBERNETES, 33)],
+    ids=lambda each: getattr(each, "name", None),
+)
+def test_the_module_pins_all_parts_of_kubernetes(module: Module, parts: int) -> None:
+    text = (module.folder / "go.mod").read_text()
     replaced = re.findall(r"^\t(\S+) => (\S+) (\S+)$", text, re.MULTILINE)
-    assert len(replaced) == 31
+    assert len(replaced) == parts
     assert all(name == target for name, target, _ in replaced)
-    assert {version for _, _, version in replaced} == {KUBERNETES.version.replace("v1.", "v0.")}
+    assert {version for _, _, version in replaced} == {module.version.replace("v1.", "v0.")}
+
+
+def test_the_docs_promise_the_versions_that_are_tested() -> None:
+    """And the chart refuses what is older."""
+    promise = re.search(
+        r"Kubernetes (\d\.\d+) to (\d\.\d+)", (ROOT / "docs/install.md").read_text()
+    )
+    tested = (OLDEST_KUBERNETES, NEWEST_KUBERNETES)
+    assert promise is not None
+    assert promise.groups() == tuple(each.name.removeprefix("kubernetes-") for each in tested)
+    chart = (ROOT / "charts/slackwater/Chart.yaml").read_text()
+    assert f'kubeVersion: ">={promise[1]}.0-0"' in chart
+    for each in (*tested, KUBERNETES):
+        assert each.version.removeprefix("v") in (ROOT / "docs/install.md").read_text()
 
 
 def built_versions(module: Module) -> dict[str, str]:
@@ -81,6 +104,8 @@ def test_what_is_common_with_kubernetes_is_of_its_version(module: Module) -> Non
         (KUBERNETES, "k8s.io/component-base/version.gitVersion=v1.34.4"),
         (KUBERNETES, "k8s.io/component-base/version.gitMajor=1"),
         (KUBERNETES, "k8s.io/component-base/version.gitMinor=34"),
+        (OLDEST_KUBERNETES, "k8s.io/component-base/version.gitVersion=v1.30.14"),
+        (NEWEST_KUBERNETES, "k8s.io/component-base/version.gitMinor=36"),
         (HELM, "helm.sh/helm/v3/internal/version.version=v3.19.0"),
         (HELM, "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34"),
         (KWOK, "sigs.k8s.io/kwok/pkg/consts.Version=v0.6.1"),
@@ -112,6 +137,16 @@ def test_each_module_is_built_by_itself_and_named_as_we_call_it(go: Path, cache:
     built = calls(go, "build")
     assert [Path(call.split()[2]).name for call in built] == ["etcd", "kubernetes", "helm", "kwok"]
     assert len({path.parent for path in paths}) == 4
+
+
+def test_the_same_program_of_two_versions_is_kept_apart(go: Path, cache: Path) -> None:
+    names = ["kube-apiserver", "kube-apiserver-1.30"]
+    paths = build(Children(cache.parent), names, cache)
+    assert [path.name for path in paths] == names
+    assert {path.read_text() for path in paths} == {"compiled\n"}
+    folders = [path.parent.name.partition("-")[0] for path in paths]
+    assert folders == ["v1.34.4", "v1.30.14"]
+    assert variable_of(names[1]) == "SLACKWATER_KUBE_APISERVER_1_30"
 
 
 def test_a_ready_made_program_needs_no_go(cache: Path, tmp_path: Path) -> None:
