@@ -26,12 +26,14 @@ from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import Workload
 
 
-class Rate(msgspec.Struct, frozen=True, gc=False):
+class Rate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a cgroup did between two readings: CPU in milliCPU, and the time that its own quota
-    held it back, over all its CPUs, in thousandths of the interval."""
+    held it back, over all its CPUs, in thousandths of the interval. `throttled_periods` is how many
+    thousandths of the periods in which it wanted CPU those were in which it was held back."""
 
     usage: MilliCpu
     throttled: int
+    throttled_periods: int = 0
 
 
 class Held(msgspec.Struct, frozen=True):
