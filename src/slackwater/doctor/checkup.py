@@ -27,7 +27,14 @@ from slackwater.doctor.features import judge_features, refuse_pinning
 from slackwater.doctor.knobs import inspect_knobs, list_unread_knobs, probe_knobs
 from slackwater.doctor.reported_topology import describe_topology
 from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, Driver, Level
+from slackwater.model.cgroup import (
+    CgroupController,
+    CgroupMounts,
+    CgroupRef,
+    CgroupVersion,
+    Driver,
+    Level,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.knob import CPUS
 from slackwater.model.machine import Machine
@@ -346,6 +353,27 @@ def _controllers_off(
         )
 
 
+def _no_accounting(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    """On cgroup v1 usage is the business of a controller of its own."""
+    mounts = examination.mounts
+    cpu = mounts if isinstance(mounts, Gap) else mounts.identity()
+    if isinstance(mounts, Gap) or isinstance(cpu, Gap) or cpu.version is CgroupVersion.V2:
+        return
+    accounting = mounts.mount(CgroupController.CPUACCT)
+    tree = examination.kubepods
+    if isinstance(accounting, Gap):
+        why = accounting.reason
+    elif not isinstance(tree, Gap) and not os.path.isdir(f"{accounting.directory}/{tree.path}"):
+        why = f"{tree.path} is not below {accounting.directory}"
+    else:
+        return
+    yield DoctorProblem(
+        f"What pods use cannot be read, so that every policy holds: {why}.",
+        "Mount the cpuacct controller where the kubelet makes its groups (as a rule together with "
+        "cpu), or boot with cgroup v2.",
+    )
+
+
 def _unreadable(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     for unread in examination.content.unread[:3]:
         yield DoctorProblem(
@@ -365,6 +393,7 @@ _RULES: tuple[Rule, ...] = (
     _read_only,
     _systemd_out_of_reach,
     _controllers_off,
+    _no_accounting,
     _unreadable,
 )
 

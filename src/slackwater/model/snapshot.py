@@ -115,7 +115,13 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def usage_of(self, ref: CgroupRef) -> MilliCpu | Gap:
         rate = self.rates.get(ref.id)
-        return rate.usage if rate else Gap(f"the usage of {ref.path} is not known yet")
+        if rate:
+            return rate.usage
+        reading = self.readings.get(ref.id)
+        times = reading.times if reading else NOT_ASKED
+        if isinstance(times, Gap) and times != NOT_ASKED:
+            return Gap(f"the usage of {ref.path} cannot be read: {times.reason}")
+        return Gap(f"the usage of {ref.path} is not known yet")
 
     def metric(self, key: MetricKey) -> tuple[Sample, ...] | Gap:
         return self.metrics.get(key.title(), NOT_ASKED)
