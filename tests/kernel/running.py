@@ -91,7 +91,7 @@ class Running:
         return [json.loads(line) for line in output.splitlines()]
 
     def release(self) -> tuple[int, list[dict[str, Any]]]:
-        self.process = self._start("release")
+        self.process = self._start("release", "-o", "json")
         lines = self.lines()
         return self.process.returncode, lines
 

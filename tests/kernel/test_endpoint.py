@@ -46,7 +46,7 @@ def ask(running: Running, path: str, method: str = "GET") -> tuple[int, str]:
 
 def release_beside(running: Running) -> tuple[int, list[dict[str, Any]], str]:
     """`slackwater release` while the agent runs."""
-    asking = running._start("release")
+    asking = running._start("release", "-o", "json")
     output, errors = asking.communicate(timeout=300)
     return asking.returncode, [json.loads(line) for line in output.splitlines()], errors
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from slackwater.model.cgroup import CgroupVersion
 from tests.kernel import launching
 from tests.kernel.bed import Bed
@@ -33,3 +35,21 @@ def test_a_dry_run_says_what_would_be_done(
     assert {"idle", "weight", "quota", "memory-max"} <= planned.keys(), told
     assert planned["idle"]["after"] == "1"
     assert [knob_files(bed, path) for path in paths] == before
+
+
+@pytest.mark.cgroupfs
+def test_with_a_scratch_tree_there_is_something_to_look_at(tmp_path: Path) -> None:
+    """As README has it, on a machine without a kubelet: two busy pods that are throttled."""
+    process = launching.launch(
+        "agent", "--standalone", str(EXAMPLES), "--scratch", "--once", "--listen", "",
+        "--state", str(tmp_path),
+    )  # fmt: skip
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert "with a busy process in batch/encoder and in batch/report" in err
+    told = [json.loads(line) for line in out.splitlines()]
+    top = told[0]["because"].partition("/")[0]
+    applied = [line["what"] for line in told if line.get("result") == "applied"]
+    assert f"quota of {top}/kubepods/besteffort" in applied, told
+    assert any(each.startswith(f"idle of {top}/kubepods/besteffort/pod") for each in applied), told
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/{top}"))

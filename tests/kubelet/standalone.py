@@ -79,7 +79,7 @@ class Standalone:
         return run("explain", target, *place, timeout=300).stdout
 
     def release(self) -> list[dict[str, Any]]:
-        ran = run("release", *self._place, timeout=300)
+        ran = run("release", "-o", "json", *self._place, timeout=300)
         assert (ran.returncode, ran.stderr) == (0, "")
         return [json.loads(line) for line in ran.stdout.splitlines()]
 

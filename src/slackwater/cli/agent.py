@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -23,16 +23,16 @@ from slackwater.cli.listen import listen_address, listen_option
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.cli.settings import settings_options, texts_of
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 
 if TYPE_CHECKING:
     from slackwater.agent.building import AgentOptions
     from slackwater.agent.cluster_connection import ClusterOptions
-    from slackwater.agent.launch import (
-        RunOptions,
-    )
-    from slackwater.agent.node_writers import (
-        NodePaths,
-    )
+    from slackwater.agent.dependencies import CommandLineOverrides
+    from slackwater.agent.launch import RunOptions
+    from slackwater.agent.node_writers import NodePaths
+    from slackwater.kube.access import Access
+    from slackwater.observation.objects.object_set import Objects
 
 
 @click.command(short_help="The node agent: bounds batch work by what others leave.")
@@ -42,8 +42,13 @@ if TYPE_CHECKING:
     metavar="DIR",
     envvar="SLACKWATER_STANDALONE",
     show_envvar=True,
-    type=click.Path(exists=True, file_okay=False),
     help="Without a cluster: Pods, Node, ConfigMaps and settings as YAML files; watched.",
+)
+@click.option(
+    "--scratch",
+    is_flag=True,
+    help="With --standalone: make cgroups for the pods of DIR, with a busy process in each of the "
+    "first two, and remove it all at the end. For a machine without a kubelet.",
 )
 @click.option(
     "--node",
@@ -116,6 +121,7 @@ if TYPE_CHECKING:
 @settings_options
 def agent(
     standalone: str | None,
+    scratch: bool,
     node: str,
     kubeconfig: str,
     context: str,
@@ -147,6 +153,7 @@ def agent(
     Examples:
       slackwater agent                                 in a pod, or as ~/.kube/config says
       slackwater agent --standalone ./node             watch ./node, decide every second
+      slackwater agent --standalone examples/node --scratch    the same without a kubelet, to try it
       slackwater agent --once --dry-run                log once what would be done
       slackwater release                               restore everything
 
@@ -155,33 +162,36 @@ def agent(
     not be set; 2 wrong usage or settings.
     """
     from slackwater.agent.building import AgentOptions
-    from slackwater.agent.dependencies import (
-        CommandLineOverrides,
-    )
-    from slackwater.agent.launch import (
-        RunOptions,
-    )
-    from slackwater.agent.node_writers import (
-        NodePaths,
-    )
+    from slackwater.agent.dependencies import CommandLineOverrides
+    from slackwater.agent.launch import RunOptions
+    from slackwater.agent.node_writers import NodePaths
 
     host, cluster = os.uname().nodename, None
     if evict_by_signal and standalone is None:
         raise WrongSettings(
             "--evict-by-signal needs --standalone: in a cluster pods are evicted by its API server"
         )
+    if scratch and (standalone is None or kubepods):
+        raise WrongSettings("--scratch needs --standalone, and makes the tree of --kubepods itself")
+    access = None
     if standalone is None:
         # The kubelet registers its host by the name in lower case.
-        node = node or host.lower()
-        cluster = _cluster(kubeconfig, context, node, namespace, volcano_namespace or namespace)
+        node, access = node or host.lower(), _find_access(kubeconfig, context)
     orders = CommandLineOverrides(node, host, texts_of(settings), _features(supported_features))
+    if problems := list(_wrong_settings(standalone or "", orders, access)):
+        raise WrongSettings("\nslackwater: ".join(problems))
+    if access is not None and not isinstance(access, Gap):
+        cluster = _cluster(access, node, namespace, volcano_namespace or namespace)
     roots = make_roots(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
     lasts = lasting_folder(state, lasting)
     paths = NodePaths(roots, kubepods, state, lasts, nri_socket)
     # A dry run may run beside an agent, which listens there.
     address = listen_address(listen, "" if once or dry_run else LISTEN)
     options = AgentOptions(standalone or "", orders, dry_run, cluster, evict_by_signal)
-    sys.exit(_run(paths, options, RunOptions(address, once, on_exit)))
+    how = RunOptions(address, once, on_exit)
+    if scratch:
+        _run_on_scratch_tree(paths, options, how)
+    sys.exit(_run(paths, options, how))
 
 
 def _run(paths: "NodePaths", options: "AgentOptions", how: "RunOptions") -> int:
@@ -190,6 +200,74 @@ def _run(paths: "NodePaths", options: "AgentOptions", how: "RunOptions") -> int:
     share_one_arena()  # before the first thread
     with writing_entries() as write, reporting_errors():
         return run_agent(paths, options, how, os.environ, write)
+
+
+def _run_on_scratch_tree(
+    paths: "NodePaths", options: "AgentOptions", how: "RunOptions"
+) -> NoReturn:
+    """What is set there goes with the tree, so it is released."""
+    import msgspec
+
+    from slackwater.agent.node_writers import detect_cgroups
+    from slackwater.demo.cgroup_tree import CannotBuildTreeError
+    from slackwater.demo.scratch_tree import scratch_tree
+    from slackwater.observation.host import read_online
+
+    objects = _read_folder(options.folder, options.overrides)
+    cpus = read_online(paths.roots)
+    try:
+        with (
+            reporting_errors(),
+            scratch_tree(
+                detect_cgroups(paths.roots, os.environ)[0],
+                1 if isinstance(cpus, Gap) else len(cpus),
+                () if isinstance(objects, Gap) else objects.pods,
+            ) as place,
+        ):
+            click.echo(
+                f"slackwater: cgroups are made at {place.kubepods}, with a busy process in "
+                f"{' and in '.join(place.busy)}; look with `slackwater explain` and `slackwater "
+                "top`; Ctrl-C removes them",
+                err=True,
+            )
+            here = msgspec.structs.replace(paths, kubepods=place.kubepods)
+            code = _run(here, options, msgspec.structs.replace(how, on_exit="release"))
+    except CannotBuildTreeError as error:
+        raise Failed(f"--scratch: {error}") from None
+    sys.exit(code)
+
+
+def _wrong_settings(
+    folder: str, orders: "CommandLineOverrides", access: "Access | Gap | None"
+) -> Iterator[str]:
+    """Everything that is set wrongly, before anything about this machine can hide it."""
+    from slackwater.agent.effective_settings import (
+        EffectiveSettings,
+        resolve_settings,
+        volcano_dialect,
+    )
+    from slackwater.observation.objects.object_set import Objects, own_node
+    from slackwater.policies.catalog import POLICIES, SETTINGS
+
+    if isinstance(access, Gap):
+        yield f"{access.reason}; without a cluster use --standalone DIR"
+    objects = _read_folder(folder, orders) if access is None else Objects()
+    if isinstance(objects, Gap):
+        yield f"--standalone is {quoted(folder)}: {objects.reason}"
+        objects = Objects()
+    node = own_node(objects.nodes, orders.node, orders.host)
+    dialect = volcano_dialect(orders.features)
+    before = EffectiveSettings()
+    resolved = resolve_settings(objects, node, before, orders.settings, dialect, POLICIES, SETTINGS)
+    yield from (each.sentence() for each in resolved.problems)
+
+
+def _read_folder(path: str, orders: "CommandLineOverrides") -> "Objects | Gap":
+    """Once, without a watch on it."""
+    from slackwater.observation.objects.folder import Folder
+
+    once = Folder(path, orders.node, orders.host, open_watch=lambda _: Gap("it is read once"))
+    return once.read()
 
 
 @contextlib.contextmanager
@@ -212,15 +290,18 @@ def reporting_errors() -> Iterator[None]:
         raise Failed(str(error)) from None
 
 
-def _cluster(
-    kubeconfig: str, context: str, node: str, namespace: str, volcano_namespace: str
-) -> "ClusterOptions":
-    from slackwater.agent.cluster_connection import ClusterOptions
+def _find_access(kubeconfig: str, context: str) -> "Access | Gap":
     from slackwater.kube.credentials.discovery import find_access
 
-    access = find_access(os.environ, kubeconfig, context)
-    if isinstance(access, Gap):
-        raise WrongSettings(f"{access.reason}; without a cluster use --standalone DIR")
+    return find_access(os.environ, kubeconfig, context)
+
+
+def _cluster(
+    access: "Access", node: str, namespace: str, volcano_namespace: str
+) -> "ClusterOptions":
+    """Imported late: an agent without a cluster needs none of it."""
+    from slackwater.agent.cluster_connection import ClusterOptions
+
     return ClusterOptions(access, node, namespace, volcano_namespace)
 
 

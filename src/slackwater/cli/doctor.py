@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 import msgspec
@@ -19,7 +19,13 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.terminal import TableColumn, make_table, on_or_off, print_blocks
+from slackwater.cli.terminal import (
+    TableColumn,
+    make_table,
+    on_or_off,
+    print_blocks,
+    text_width,
+)
 from slackwater.doctor.checkup import run_checks, run_checks_with_probe
 from slackwater.doctor.doctor_report import (
     CgroupSection,
@@ -36,8 +42,8 @@ from slackwater.doctor.knobs import NOWHERE
 from slackwater.observation.detection import EnvironmentValueError
 
 _MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}
-#: A table in fewer columns is one letter wide; the terminal may wrap instead.
-_NARROWEST = 80
+#: In fewer columns tables leave out what can be left out, and names stand above their values.
+_WHOLE_FROM = 80
 _MEBI = 1 << 20
 
 
@@ -89,14 +95,16 @@ def doctor(
 
 def print_report(report: DoctorReport, colour: bool, wide: bool) -> None:
     """A screen of text; `wide` adds every finding and every level."""
-    print_blocks(_blocks(report, wide), colour, _NARROWEST)
+    print_blocks(blocks(report, text_width(), wide), colour)
 
 
-def _blocks(report: DoctorReport, wide: bool) -> Iterable[RenderableType]:
+def blocks(report: DoctorReport, width: int, wide: bool) -> Iterator[RenderableType]:
+    """As wide as the screen: `wide` is about what is shown."""
+    whole = wide or width >= _WHOLE_FROM
     machine = _machine_lines(report.machine) | _cpu_manager_lines(report.cpu_manager)
     machine |= _topology_lines(report.topology)
     starts = {"Starts": _describe_starts(report.container_starts)}
-    yield _facts_table(machine | _cgroup_lines(report.cgroup) | starts)
+    yield from _facts(machine | _cgroup_lines(report.cgroup) | starts, width)
     if wide:
         yield from _section("Findings", _findings_table(report.cgroup))
     if all(row.level == NOWHERE for row in report.knobs):
@@ -104,11 +112,20 @@ def _blocks(report: DoctorReport, wide: bool) -> Iterable[RenderableType]:
         yield Text(f"  not looked at: {_why_not(report)}")
     else:
         rows = report.knobs if wide else _merge_levels(report.knobs)
-        yield from _section("Knobs", _knobs_table(rows))
-    yield from _section("Features", _features_table(report))
+        yield from _section("Knobs", _knobs_table(rows) if whole else _narrow_knobs_table(rows))
+    yield from _section("Features", _features_table(report, whole))
     if report.notes:
         yield from _problem_lines("Notes", report.notes, "")
     yield from _problem_blocks(report)
+
+
+def _facts(lines: dict[str, str], width: int) -> Iterator[RenderableType]:
+    if width >= _WHOLE_FROM:
+        yield _facts_table(lines)
+        return
+    for name, text in lines.items():
+        yield Text(name, "bold")
+        yield Padding(Text(text, overflow="fold"), (0, 0, 0, 2))
 
 
 def _facts_table(lines: dict[str, str]) -> Table:
@@ -210,6 +227,12 @@ def _knobs_table(rows: Iterable[KnobRow]) -> Table:
     return make_table(_columns("knob", "level", "file", "works", "note"), cells)
 
 
+def _narrow_knobs_table(rows: Iterable[KnobRow]) -> Table:
+    """Without the file; the level is in the note, where it says which."""
+    cells = ((row.knob, _yes_or_no(row.works), f"{row.level}: {row.note}") for row in rows)
+    return make_table(_columns("knob", "works", "level and note"), cells)
+
+
 def _why_not(report: DoctorReport) -> str:
     if not report.knobs:
         return "there are no cgroups"
@@ -224,11 +247,14 @@ def _merge_levels(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
     return [msgspec.structs.replace(row, level=" ".join(names)) for row, names in levels.items()]
 
 
-def _features_table(report: DoctorReport) -> Table:
+def _features_table(report: DoctorReport, whole: bool) -> Table:
     rows = (
         (row.feature, _built(row.built), _yes_or_no(row.possible), row.because)
         for row in report.features
     )
+    if not whole:
+        short = ((name, possible, because) for name, _, possible, because in rows)
+        return make_table(_columns("feature", "possible", "because"), short)
     return make_table(_columns("feature", "built", "possible", "because"), rows)
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 import msgspec
@@ -24,8 +24,9 @@ from slackwater.cli.host_options import (
     make_roots,
 )
 from slackwater.cli.json_lines import clock_offset, encode_line
-from slackwater.cli.output import Failed, WrongSettings
+from slackwater.cli.output import Failed, Output, WrongSettings
 from slackwater.model.gap import Gap
+from slackwater.model.plan import Result
 from slackwater.record.journal import JournalEntry
 
 #: The exit code where nodes did not answer.
@@ -55,6 +56,17 @@ _SILENT = 3
     show_default=True,
     help="With --every-node: how long. Who has not answered by then is named.",
 )
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice([Output.TABLE.value, Output.JSON.value]),
+    default=Output.TABLE.value,
+    callback=lambda _context, _parameter, value: Output(value),
+    show_default=True,
+    envvar="SLACKWATER_OUTPUT",
+    show_envvar=True,
+    help="table for people; json is one line for each value, as in the agent's log.",
+)
 @cluster_options
 @host_options
 def release(
@@ -63,6 +75,7 @@ def release(
     node: str,
     every_node: bool,
     wait: float,
+    output: Output,
     kubeconfig: str,
     context: str,
     namespace: str,
@@ -82,6 +95,7 @@ def release(
     \b
     Examples:
       slackwater release
+      slackwater release -o json | jq -r .what
       slackwater release --node worker-1 --kubeconfig ~/.kube/config
       slackwater release --every-node                     before Slackwater is deleted
 
@@ -94,7 +108,7 @@ def release(
             raise WrongSettings("--node and --every-node do not go together")
         _release_every_node(kubeconfig, context, namespace, wait)
         return
-    entries: Iterable[JournalEntry] = ()
+    entries: list[JournalEntry] = []
     left = 0
     lasting = lasting_folder(state, lasting)
     if os.path.isdir(state) or os.path.isdir(lasting):
@@ -102,13 +116,51 @@ def release(
         paths = NodePaths(roots, kubepods, state, lasting)
         with reporting_errors():
             entries, left = _release(paths)
+            entries = list(entries)
     else:
         click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
-    for entry in entries:
-        click.echo(encode_line(entry, clock_offset()), nl=False)
+    if output is Output.JSON:
+        for entry in entries:
+            click.echo(encode_line(entry, clock_offset()), nl=False)
+    else:
+        for line in describe_release(entries, left):
+            click.echo(line)
     if node:
         _clear_node(node, kubeconfig, context)
     sys.exit(1 if left else 0)
+
+
+def describe_release(entries: Iterable[JournalEntry], left: int) -> Iterator[str]:
+    """What was done about each value, and how many there were."""
+    restored = 0
+    for entry in entries:
+        done = entry.result in _RESTORED
+        restored += done
+        yield f"{entry.what}: {_describe_entry(entry)}"
+    if left:
+        many = "1 value" if left == 1 else f"{left} values"
+        yield f"{many} could not be restored; run it again once the reason is gone"
+    elif restored:
+        yield f"{'1 value is' if restored == 1 else f'{restored} values are'} restored"
+    else:
+        yield "Nothing was changed by the agent, so nothing had to be restored"
+
+
+_RESTORED = (Result.APPLIED.value, Result.UNCHANGED.value, Result.VANISHED.value)
+
+
+def _describe_entry(entry: JournalEntry) -> str:
+    match entry.result:
+        case Result.APPLIED.value:
+            return f"{entry.before} → {entry.after}"
+        case Result.UNCHANGED.value:
+            return f"is {entry.after} already"
+        case Result.VANISHED.value:
+            return "its cgroup is gone"
+        case "":
+            return entry.because
+        case result:
+            return f"{result}: {entry.because}"
 
 
 def _release_every_node(kubeconfig: str, context: str, namespace: str, wait: float) -> None:

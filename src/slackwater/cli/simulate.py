@@ -1,11 +1,10 @@
-"""`slackwater simulate`: runs a scenario; prints a timeline and a summary, writes a picture."""
+"""`slackwater simulate`: runs a scenario; prints a timeline and a summary, draws a picture."""
 
 import contextlib
 import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -85,8 +84,8 @@ _PLACEMENTS = tuple(TableColumn(f"\n{head}") for head in ("POD", "POLICY", "CPUS
 @click.option(
     "--svg",
     metavar="FILE",
-    default=None,
-    help='Where the picture goes. Default: the file\'s name with .svg, here; "" for none.',
+    default="",
+    help="Draw a picture too, into this file.",
 )
 @click.option(
     "--record", metavar="FILE", default="", help="Keep every tick, for `slackwater replay`."
@@ -109,7 +108,7 @@ _PLACEMENTS = tuple(TableColumn(f"\n{head}") for head in ("POD", "POLICY", "CPUS
 def simulate(
     scenario: str,
     objects: tuple[str, ...],
-    svg: str | None,
+    svg: str,
     record: str,
     compare_oversold: bool,
     output: Output,
@@ -118,15 +117,15 @@ def simulate(
 ) -> None:
     """Run SCENARIO on a simulated node, with the agent's own code.
 
-    Hours pass in seconds. Prints what changed, when and why, and who got how much CPU; writes one
-    picture. Settings given as flags or variables override the scenario's.
+    Hours pass in seconds. Prints what changed, when and why, and who got how much CPU; with --svg
+    it draws a picture too. Settings given as flags or variables override the scenario's.
 
     \b
     Examples:
-      slackwater simulate examples/scenarios/spikes.yaml
+      slackwater simulate examples/scenarios/spikes.yaml --svg spikes.svg
       slackwater simulate day.yaml --objects nodeqos.yaml --objects actions/
       slackwater simulate day.yaml --best-effort-share-threshold 60 --svg sixty.svg
-      slackwater simulate day.yaml -o json --svg "" | jq .online
+      slackwater simulate day.yaml -o json | jq .online
       slackwater simulate day.yaml --record day.jsonl && slackwater replay day.jsonl
       slackwater simulate examples/scenarios/sold-idle-cpu.yaml --compare-oversold
 
@@ -135,19 +134,18 @@ def simulate(
     scenario or settings.
     """
     read = _read_scenario(scenario, objects)
-    picture = f"{Path(scenario).stem}.svg" if svg is None else svg
     if compare_oversold:
         if record:
             raise click.UsageError("--record keeps one run, --compare-oversold makes two.")
-        _compare_oversold(read, texts_of(settings), picture, output)
+        _compare_oversold(read, texts_of(settings), svg, output)
     kept: list[TickRecord] = []
     with _open_simulation(read, CommandLineOverrides(settings=texts_of(settings))) as simulation:
         _run_with_progress(simulation, kept if record else None)
         every = simulation.timeline.rows(MANY)
         shown = simulation.timeline.rows(FEW)
         report = make_report(simulation, every, simulation.release())
-        if picture:
-            _write_file(picture, [draw_scenario(report, simulation.meter, every).encode()])
+        if svg:
+            _write_file(svg, [draw_scenario(report, simulation.meter, every).encode()])
     if record:
         _write_file(record, encode_lines(kept))
     rows = every if output is Output.WIDE else shown
@@ -156,7 +154,7 @@ def simulate(
 
 
 def _compare_oversold(
-    scenario: Scenario, settings: Mapping[str, str], picture: str, output: Output
+    scenario: Scenario, settings: Mapping[str, str], svg: str, output: Output
 ) -> NoReturn:
     if _ENABLED in settings:
         raise click.UsageError(
@@ -169,8 +167,8 @@ def _compare_oversold(
     before, without, about = _run_compared(scenario, {**settings, _ENABLED: "false"})
     after, oversold, _ = _run_compared(scenario, {**settings, _ENABLED: "true"})
     found = OversoldComparison(about, before, after)
-    if picture:
-        _write_file(picture, [draw_comparison(found, without, oversold).encode()])
+    if svg:
+        _write_file(svg, [draw_comparison(found, without, oversold).encode()])
     if output in (Output.JSON, Output.YAML):
         print_data(found, output)
     else:

@@ -57,6 +57,7 @@ _STATES = {
     NodeState.WELL: "green",
     NodeState.RELEASED: "yellow",
     NodeState.STARTING: "yellow",
+    NodeState.NO_ROOM: "yellow",
     NodeState.NO_AGENT: "dim",
 }
 #: From how many columns on there is room for a bar, and for a wide one.
@@ -165,6 +166,8 @@ def _counted(totals: Totals) -> Text:
     text = Text(f"{totals.nodes}, {totals.reporting} with a report")
     if totals.without_agent:
         text.append(f", {totals.without_agent} without an agent", "dim")
+    if totals.without_room:
+        text.append(f", {totals.without_room} without room for best effort", "yellow")
     if totals.nodes_with_problems:
         text.append(f", {totals.nodes_with_problems} with problems", "red")
     return text
@@ -174,7 +177,7 @@ def _nodes(
     nodes: Sequence[NodeStatusRow], now: dt.datetime, width: int, wide: bool
 ) -> Iterator[RenderableType]:
     bad = [row for row in nodes if row.problems]
-    good = sorted((row for row in nodes if not row.problems), key=_has_no_active_rule)
+    good = sorted((row for row in nodes if not row.problems), key=_is_unremarkable)
     shown_bad = bad if wide else _some(bad, MOST_PROBLEMS)
     shown_good = good if wide else _some(good, max(MOST_NODES - len(bad), 0))
     rows = [*shown_bad, *shown_good]
@@ -183,20 +186,23 @@ def _nodes(
     for row, line in zip(rows, lines, strict=True):
         yield line
         yield from (Padding(_printable(problem, "red"), _INDENT) for problem in row.problems)
+        yield from (Padding(_printable(remark, "yellow"), _INDENT) for remark in row.remarks)
         yield from (Padding(each, _INDENT) for each in _rule_lines(row, now, wide))
         if wide and row.policies:
             yield Padding(_switches(row), _INDENT)
         if wide and row.container_starts:
             starts = Text.assemble(("container starts ", "dim"), _printable(row.container_starts))
             yield Padding(starts, _INDENT)
+    if any(not row.current for row in rows):
+        yield Text("(in brackets: as last reported, not of now, and in no sum)", "dim")
     if more := len(bad) - len(shown_bad):
         yield Text(f"and {_many(more, 'node')} with problems; -o wide shows them", "red")
     if more := len(good) - len(shown_good):
         yield Text(f"and {_many(more, 'node')} without problems", "dim")
 
 
-def _has_no_active_rule(row: NodeStatusRow) -> bool:
-    return not any(_active_rules(row))
+def _is_unremarkable(row: NodeStatusRow) -> bool:
+    return not row.remarks and not any(_active_rules(row))
 
 
 def _active_rules(row: NodeStatusRow) -> Iterator[tuple[str, ActiveRule]]:
@@ -256,18 +262,27 @@ def _state(state: NodeState) -> Text:
 
 
 def _picture(row: NodeStatusRow, width: int) -> Text:
+    if not row.current:
+        return Text("")
     return bar(row.used, row.physical_quota(), row.allocatable, width)
 
 
 def _cells(row: NodeStatusRow, now: dt.datetime) -> tuple[Text, ...]:
     since = describe_age(row.since, now) if row.since else UNKNOWN
     holding = UNKNOWN if row.holding is None else str(row.holding)
+    faint = row.quota in (None, "unlimited") or not row.current
     return (
-        Text(format_milli(row.quota), "dim" if row.quota in (None, "unlimited") else ""),
-        Text(format_milli(row.used)),
+        Text(_amount(row, row.quota), "dim" if faint else ""),
+        Text(_amount(row, row.used), "" if row.current else "dim"),
         Text(holding, "dim" if not row.holding else "bold"),
         Text(since, "dim"),
     )
+
+
+def _amount(row: NodeStatusRow, amount: int | str | None) -> str:
+    """An old one in brackets."""
+    shown = format_milli(amount)
+    return shown if row.current or amount is None else f"({shown})"
 
 
 def bar(used: int | None, quota: int | None, whole: int | None, width: int) -> Text:
@@ -305,8 +320,8 @@ def _policies(rows: Sequence[PolicyRow], width: int, wide: bool) -> Iterator[Ren
             yield Padding(_printable(f"triggered: {row.where}", "yellow"), _INDENT)
         if row.summary:
             yield Padding(_printable(row.summary, "dim"), _INDENT)
-        if row.followed and (wide or row.enforced == "False"):
-            yield Padding(_printable(row.followed, "dim"), _INDENT)
+        if row.followed and (wide or row.idle or row.enforced == "False"):
+            yield Padding(_printable(row.followed, "yellow" if row.idle else "dim"), _INDENT)
 
 
 def _named(row: PolicyRow, wide: bool) -> Text:
@@ -345,6 +360,9 @@ def _normalization(shown: NormalizationStatus) -> Iterator[RenderableType]:
 
 
 def _end(shown: ClusterStatus) -> Iterator[RenderableType]:
+    if idle := shown.totals.policies_idle:
+        does = "policy does" if idle == 1 else "policies do"
+        yield Text(f"{idle} {does} nothing, on some node or on all: see above.", "yellow")
     for note in shown.notes:
         yield _printable(note, "yellow")
     for problem in shown.problems:
@@ -364,8 +382,8 @@ def _printable(text: str, style: str = "") -> Text:
 
 
 def cores(amount: int) -> str:
-    """Sums are large: 12.5 cores."""
-    return f"{amount / 1000:.1f}"
+    """Sums are large: 12.5 cores; of a small one every thousandth counts: 0.018."""
+    return f"{amount / 1000:.1f}" if amount >= 100 or not amount else f"{amount / 1000:g}"
 
 
 def _many(number: int, noun: str) -> str:

@@ -23,6 +23,7 @@ _STATES = {"acting": "green", "holding": "yellow", "starting": "yellow", "off": 
 #: Journal entries at the bottom, and from which height on they are there.
 _ENTRIES, _HIGH_ENOUGH = 4, 20
 _NARROW = 80
+_OUTSIDE = "outside pods"
 #: Rules that are not quiet, in the header.
 _RULES = 3
 
@@ -124,6 +125,14 @@ def sort_pods(overview: Overview, by: str) -> Overview:
     return msgspec.structs.replace(overview, pods=pods)
 
 
+def tier_rows(overview: Overview) -> tuple[UsageRow, ...]:
+    """The tiers, and what runs outside pods, so that the rows add up to the node."""
+    outside = overview.node.outside_pods
+    if outside is None:
+        return overview.tiers
+    return (*overview.tiers, UsageRow(_OUTSIDE, _OUTSIDE, "", usage=outside))
+
+
 def with_containers(pods: Sequence[UsageRow]) -> list[UsageRow]:
     return [row for pod in pods for row in (pod, *pod.containers)]
 
@@ -163,10 +172,11 @@ def lost_line(lost: ConnectionLoss, now: dt.datetime) -> Text:
 def _screen_lines(overview: Overview, width: int, height: int) -> list[RenderableType]:
     """Header, tiers, then as many pods as fit above the last entries of the journal."""
     header = list(header_lines(overview, width))
-    tiers = rows_table("tier", overview.tiers, overview.node.allocatable, width)
+    above = tier_rows(overview)
+    tiers = rows_table("tier", above, overview.node.allocatable, width)
     entries = overview.entries[-_ENTRIES:] if height >= _HIGH_ENOUGH else ()
     # Blank lines, the headers of both tables, and the journal with a blank line above.
-    taken = len(header) + 1 + (1 + len(overview.tiers)) + 2 + (len(entries) + 1 if entries else 0)
+    taken = len(header) + 1 + (1 + len(above)) + 2 + (len(entries) + 1 if entries else 0)
     room = height - taken
     pods = overview.pods if len(overview.pods) <= room else overview.pods[: max(room - 1, 0)]
     hidden = len(overview.pods) - len(pods)
@@ -260,7 +270,7 @@ def plain_blocks(overview: Overview, width: int, wide: bool) -> Iterator[Rendera
     """For files and pipes: every pod, and with `wide` every container."""
     yield from header_lines(overview, width)
     yield Text("")
-    yield rows_table("tier", overview.tiers, overview.node.allocatable, width)
+    yield rows_table("tier", tier_rows(overview), overview.node.allocatable, width)
     yield Text("")
     pods = with_containers(overview.pods) if wide else overview.pods
     if pods:

@@ -48,8 +48,8 @@ class CannotBuildTreeError(Exception):
     """One sentence about why no cgroups can be made here."""
 
 
-class DemoTree:
-    """The demo's cgroups."""
+class OwnTree:
+    """One top directory in every hierarchy, named after this process, and a kubepods in it."""
 
     def __init__(self, mounts: CgroupMounts, cpus: int) -> None:
         cpu = mounts.identity()
@@ -61,6 +61,84 @@ class DemoTree:
         self._enabled: list[tuple[str, str]] = []
         self.top = f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}"
         self.kubepods = f"{self.top}/kubepods"
+
+    def enter(self, path: str, pid: int) -> None:
+        """Moves a process into a group, in every hierarchy."""
+        for directory in self._directories(path):
+            write_file(f"{directory}/cgroup.procs", str(pid))
+
+    def remove(self) -> None:
+        """Kills what still runs in it, and restores the machine."""
+        for mount in self._mount_directories():
+            remove_tree(f"{mount}/{self.top}")
+        for directory, controller in reversed(self._enabled):
+            if directory in self._mount_directories():
+                # EBUSY: it is in use by something else by now.
+                with contextlib.suppress(OSError):
+                    write_file(f"{directory}/cgroup.subtree_control", f"-{controller}")
+        self._enabled.clear()
+
+    def _make(self, path: str) -> None:
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            here, above = "/".join(parts[:depth]), "/".join(parts[: depth - 1])
+            self._enable_below(above)
+            for directory in self._directories(here):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(directory)
+            self._fill_cpuset(here, above)
+
+    def _enable_below(self, above: str) -> None:
+        """v2: what a group's children may use. cpuacct is part of cpu there."""
+        for controller, mount in self._mounts.by_controller.items():
+            if mount.version is CgroupVersion.V1 or controller is CgroupController.CPUACCT:
+                continue
+            directory = f"{mount.directory}/{above}".rstrip("/")
+            if controller.value not in read_file(f"{directory}/cgroup.subtree_control").split():
+                write_file(f"{directory}/cgroup.subtree_control", f"+{controller.value}")
+                self._enabled.append((directory, controller.value))
+
+    def _fill_cpuset(self, here: str, above: str) -> None:
+        """v1: a group without CPUs takes no process."""
+        mount = self._mounts.mount(CgroupController.CPUSET)
+        if isinstance(mount, Gap) or mount.version is CgroupVersion.V2:
+            return
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            if not read_file(f"{mount.directory}/{here}/{file}"):
+                write_file(
+                    f"{mount.directory}/{here}/{file}",
+                    read_file(f"{mount.directory}/{above}/{file}"),
+                )
+
+    def _weigh(self, path: str, shares: Shares) -> None:
+        if self.version is CgroupVersion.V1:
+            self._put(path, "cpu.shares", str(shares))
+        else:
+            self._put(path, "cpu.weight", str(weight_of(shares, WeightFormula.LINEAR)))
+
+    def _weigh_pod(self, container: str, shares: Shares) -> None:
+        """The container and its pod."""
+        self._weigh(container, shares)
+        self._weigh(container.rpartition("/")[0], shares)
+
+    def _put(self, path: str, file: str, text: str) -> None:
+        write_file(f"{self._directory(path)}/{file}", text)
+
+    def _directory(self, path: str) -> str:
+        return f"{self._mounts.by_controller[CgroupController.CPU].directory}/{path}"
+
+    def _directories(self, path: str) -> list[str]:
+        return [f"{mount}/{path}" for mount in self._mount_directories()]
+
+    def _mount_directories(self) -> list[str]:
+        return sorted({mount.directory for mount in self._mounts.by_controller.values()})
+
+
+class DemoTree(OwnTree):
+    """The demo's cgroups."""
+
+    def __init__(self, mounts: CgroupMounts, cpus: int) -> None:
+        super().__init__(mounts, cpus)
         self.burstable = f"{self.kubepods}/burstable"
         self.besteffort = f"{self.kubepods}/besteffort"
         self.service = f"{self.burstable}/pod{SERVICE_UID}/{SERVICE_CONTAINER}"
@@ -120,11 +198,6 @@ class DemoTree:
         if control is BatchControl.IDLE:
             self._put(tier, "cpu.idle", "1")
 
-    def enter(self, path: str, pid: int) -> None:
-        """Moves a process into a group, in every hierarchy."""
-        for directory in self._directories(path):
-            write_file(f"{directory}/cgroup.procs", str(pid))
-
     def usage(self, path: str) -> int:
         """Exact CPU time in microseconds."""
         mount = self._mounts.mount(CgroupController.CPUACCT)
@@ -152,60 +225,6 @@ class DemoTree:
         return all(
             self._is_lowest(path) or self._is_lowest(path.rpartition("/")[0]) for path in self.batch
         )
-
-    def remove(self) -> None:
-        """Kills what still runs in it, and restores the machine."""
-        for mount in self._mount_directories():
-            remove_tree(f"{mount}/{self.top}")
-        for directory, controller in reversed(self._enabled):
-            if directory in self._mount_directories():
-                # EBUSY: it is in use by something else by now.
-                with contextlib.suppress(OSError):
-                    write_file(f"{directory}/cgroup.subtree_control", f"-{controller}")
-        self._enabled.clear()
-
-    def _make(self, path: str) -> None:
-        parts = path.split("/")
-        for depth in range(1, len(parts) + 1):
-            here, above = "/".join(parts[:depth]), "/".join(parts[: depth - 1])
-            self._enable_below(above)
-            for directory in self._directories(here):
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(directory)
-            self._fill_cpuset(here, above)
-
-    def _enable_below(self, above: str) -> None:
-        """v2: what a group's children may use. cpuacct is part of cpu there."""
-        for controller, mount in self._mounts.by_controller.items():
-            if mount.version is CgroupVersion.V1 or controller is CgroupController.CPUACCT:
-                continue
-            directory = f"{mount.directory}/{above}".rstrip("/")
-            if controller.value not in read_file(f"{directory}/cgroup.subtree_control").split():
-                write_file(f"{directory}/cgroup.subtree_control", f"+{controller.value}")
-                self._enabled.append((directory, controller.value))
-
-    def _fill_cpuset(self, here: str, above: str) -> None:
-        """v1: a group without CPUs takes no process."""
-        mount = self._mounts.mount(CgroupController.CPUSET)
-        if isinstance(mount, Gap) or mount.version is CgroupVersion.V2:
-            return
-        for file in ("cpuset.cpus", "cpuset.mems"):
-            if not read_file(f"{mount.directory}/{here}/{file}"):
-                write_file(
-                    f"{mount.directory}/{here}/{file}",
-                    read_file(f"{mount.directory}/{above}/{file}"),
-                )
-
-    def _weigh(self, path: str, shares: Shares) -> None:
-        if self.version is CgroupVersion.V1:
-            self._put(path, "cpu.shares", str(shares))
-        else:
-            self._put(path, "cpu.weight", str(weight_of(shares, WeightFormula.LINEAR)))
-
-    def _weigh_pod(self, container: str, shares: Shares) -> None:
-        """The container and its pod."""
-        self._weigh(container, shares)
-        self._weigh(container.rpartition("/")[0], shares)
 
     def _weigh_default(self, path: str) -> None:
         if self.version is CgroupVersion.V1:
@@ -246,18 +265,6 @@ class DemoTree:
             self._put(path, "cpu.cfs_quota_us", str(-1 if micros is None else micros))
         else:
             self._put(path, "cpu.max", f"{'max' if micros is None else micros} {_PERIOD}")
-
-    def _put(self, path: str, file: str, text: str) -> None:
-        write_file(f"{self._directory(path)}/{file}", text)
-
-    def _directory(self, path: str) -> str:
-        return f"{self._mounts.by_controller[CgroupController.CPU].directory}/{path}"
-
-    def _directories(self, path: str) -> list[str]:
-        return [f"{mount}/{path}" for mount in self._mount_directories()]
-
-    def _mount_directories(self) -> list[str]:
-        return sorted({mount.directory for mount in self._mounts.by_controller.values()})
 
 
 def clear_leftovers(mounts: CgroupMounts) -> list[str]:

@@ -12,7 +12,7 @@ from slackwater.doctor.doctor_report import (
     KnobRow,
 )
 from slackwater.doctor.examination import Examination
-from slackwater.model.cgroup import Driver, Level
+from slackwater.model.cgroup import CgroupController, CgroupVersion, Driver, Level
 from slackwater.model.gap import Gap
 from slackwater.model.knob import CPUS
 from slackwater.observation.detection.kubelet import SeveralKubelets
@@ -212,6 +212,27 @@ def _controllers_off(
         )
 
 
+def _no_accounting(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    """On cgroup v1 usage is the business of a controller of its own."""
+    mounts = examination.mounts
+    cpu = mounts if isinstance(mounts, Gap) else mounts.identity()
+    if isinstance(mounts, Gap) or isinstance(cpu, Gap) or cpu.version is CgroupVersion.V2:
+        return
+    accounting = mounts.mount(CgroupController.CPUACCT)
+    tree = examination.kubepods
+    if isinstance(accounting, Gap):
+        why = accounting.reason
+    elif not isinstance(tree, Gap) and not os.path.isdir(f"{accounting.directory}/{tree.path}"):
+        why = f"{tree.path} is not below {accounting.directory}"
+    else:
+        return
+    yield DoctorProblem(
+        f"What pods use cannot be read, so that every policy holds: {why}.",
+        "Mount the cpuacct controller where the kubelet makes its groups (as a rule together with "
+        "cpu), or boot with cgroup v2.",
+    )
+
+
 def _unreadable(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     for unread in examination.content.unread[:3]:
         yield DoctorProblem(
@@ -231,5 +252,6 @@ _RULES: tuple[Rule, ...] = (
     _read_only,
     _systemd_out_of_reach,
     _controllers_off,
+    _no_accounting,
     _unreadable,
 )

@@ -26,12 +26,14 @@ from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import Workload
 
 
-class Rate(msgspec.Struct, frozen=True, gc=False):
+class Rate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a cgroup did between two readings: CPU in milliCPU, and the time that its own quota
-    held it back, over all its CPUs, in thousandths of the interval."""
+    held it back, over all its CPUs, in thousandths of the interval. `throttled_periods` is how many
+    thousandths of the periods in which it wanted CPU those were in which it was held back."""
 
     usage: MilliCpu
     throttled: int
+    throttled_periods: int = 0
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -113,7 +115,13 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def usage_of(self, ref: CgroupRef) -> MilliCpu | Gap:
         rate = self.rates.get(ref.id)
-        return rate.usage if rate else Gap(f"the usage of {ref.path} is not known yet")
+        if rate:
+            return rate.usage
+        reading = self.readings.get(ref.id)
+        times = reading.times if reading else NOT_ASKED
+        if isinstance(times, Gap) and times != NOT_ASKED:
+            return Gap(f"the usage of {ref.path} cannot be read: {times.reason}")
+        return Gap(f"the usage of {ref.path} is not known yet")
 
     def metric(self, key: MetricKey) -> tuple[Sample, ...] | Gap:
         return self.metrics.get(key.title(), NOT_ASKED)

@@ -88,4 +88,13 @@ def _rate(then: Micros, earlier: CpuTimes, at: Micros, now: CpuTimes) -> Rate | 
         return None
     usage = left_over((now.usage - earlier.usage) * 1000, elapsed)
     throttled = left_over((now.throttled - earlier.throttled) * _PER_MILLE, elapsed)
-    return Rate(MilliCpu(usage), throttled)
+    return Rate(MilliCpu(usage), throttled, _throttled_periods(earlier, now))
+
+
+def _throttled_periods(earlier: CpuTimes, now: CpuTimes) -> int:
+    """Never more than all of them: the two counters are not read at one instant."""
+    periods = now.periods - earlier.periods
+    throttled = now.throttled_periods - earlier.throttled_periods
+    if periods <= 0 or throttled <= 0:
+        return 0
+    return min(left_over(throttled * _PER_MILLE, periods), _PER_MILLE)

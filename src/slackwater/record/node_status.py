@@ -119,13 +119,14 @@ def node_report(view: AgentView) -> NodeReport:
         )
     on = dict.fromkeys(record.inputs.policies, "")
     seen = None if view.blind else record
+    quota = _best_effort_quota(seen) if seen else None
     holding = len(_held_after(record))
     return NodeReport(
         version=__version__,
         since=_last_change(view, record),
         period=format_duration(record.inputs.agent.period),
-        quota=_best_effort_quota(seen) if seen else None,
-        used=_best_effort_usage(seen, usage_step(view)) if seen else None,
+        quota=quota,
+        used=_best_effort_usage(seen, usage_step(view), quota) if seen else None,
         holding=holding,
         policies=on | dict(view.off),
         problems=problems,
@@ -264,10 +265,15 @@ def _milli(value: object) -> MilliCpu | Unlimited | None:
     return value.milli() if isinstance(value, Bandwidth) else None
 
 
-def _best_effort_usage(record: TickRecord, step: MilliCpu) -> MilliCpu | None:
-    """Rounded to whole steps."""
+def _best_effort_usage(
+    record: TickRecord, step: MilliCpu, quota: MilliCpu | Unlimited | None
+) -> MilliCpu | None:
+    """Rounded to whole steps, but not above a quota that it kept."""
     tier: CgroupRef | None = record.snapshot.tiers.get(Tier.BESTEFFORT)
     used = Gap("no tier") if tier is None else record.snapshot.usage_of(tier)
     if isinstance(used, Gap):
         return None
-    return MilliCpu(left_over(used + step // 2, step) * step)
+    rounded = MilliCpu(left_over(used + step // 2, step) * step)
+    if quota is None or isinstance(quota, Unlimited) or used > quota:
+        return rounded
+    return min(rounded, quota)

@@ -26,8 +26,8 @@ _TOO_FEW = Gap("it was read less than twice")
 
 
 class UsageRow(msgspec.Struct, frozen=True, rename="camel"):
-    """A tier, a pod or a container. CPU is in milliCPU, `throttled` and `pressure` in percent of
-    time: of throttling that of all CPUs together, of pressure the last ten seconds."""
+    """A tier, a pod or a container. CPU is in milliCPU; `throttled` is the percentage of the
+    kernel's periods in which the quota held it back, `pressure` that of the last ten seconds."""
 
     name: str
     level: str
@@ -44,11 +44,13 @@ class UsageRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeOverview(msgspec.Struct, frozen=True, rename="camel"):
-    """`request` is the sum of all pods' requests, `kubepods` what they use."""
+    """`request` is the sum of all pods' requests, `kubepods` what they use, `outside_pods` what all
+    else uses: the system's services, and processes that nobody put into a pod."""
 
     allocatable: int | None = None
     usage: int | None = None
     kubepods: int | None = None
+    outside_pods: int | None = None
     request: int | None = None
     pressure: float | None = None
     gaps: Mapping[str, str] = {}
@@ -152,9 +154,17 @@ def _node_overview(snapshot: NodeSnapshot) -> NodeOverview:
             "allocatable": snapshot.allocatable,
             "usage": snapshot.usage,
             "kubepods": snapshot.usage_of(snapshot.kubepods),
+            "outside_pods": _outside_pods(snapshot),
             "pressure": _stall_percent(snapshot.pressure),
         },
     )
+
+
+def _outside_pods(snapshot: NodeSnapshot) -> int | Gap:
+    node, pods = snapshot.usage, snapshot.usage_of(snapshot.kubepods)
+    if isinstance(node, Gap):
+        return node
+    return pods if isinstance(pods, Gap) else max(node - pods, 0)
 
 
 def _tier_row(snapshot: NodeSnapshot, tier: Tier) -> UsageRow:
@@ -203,7 +213,7 @@ def _add_readings(snapshot: NodeSnapshot, ref: CgroupRef | Gap, row: UsageRow) -
         row,
         {
             "usage": snapshot.usage_of(ref),
-            "throttled": rate.throttled / 10 if rate else _TOO_FEW,
+            "throttled": rate.throttled_periods / 10 if rate else _TOO_FEW,
             "quota": _quota_milli(reading.quota) if reading else _UNREAD,
             "pressure": _stall_percent(reading.pressure) if reading else _UNREAD,
             "weight": reading.weight if reading else _UNREAD,

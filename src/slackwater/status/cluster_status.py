@@ -19,7 +19,7 @@ from slackwater.contract.node_report import (
 )
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
-from slackwater.model.units import Unlimited
+from slackwater.model.units import DEFAULT_PERIOD, MilliCpu, Ratio, Unlimited, smallest_milli
 from slackwater.record.agent_view import API_VERSION
 from slackwater.record.timestamps import format_timedelta, parse_timestamp, time_since
 from slackwater.status.api_objects import AgentPod, ClusterNode, JudgedPolicy
@@ -34,6 +34,9 @@ STALE_AFTER = dt.timedelta(minutes=15)
 #: How long a pod needs to start, read its node twice and report.
 _STARTS_WITHIN = dt.timedelta(minutes=2)
 _STANDS = "its last values are still in force"
+#: A quota of so little of the node, or the kernel's smallest one, is room for nothing.
+NO_ROOM, FLOOR = Ratio(1, 100), smallest_milli(DEFAULT_PERIOD)
+_TAKEN = "here, as all else takes the rest; `slackwater explain besteffort` there says how much"
 
 
 def is_stale(heard: str | None, now: str) -> bool:
@@ -53,6 +56,7 @@ class NodeState(enum.StrEnum):
     PROBLEM = "problem"
     RELEASED = "released"
     STARTING = "starting"
+    NO_ROOM = "no room"
     WELL = "well"
     NO_AGENT = "no agent"
 
@@ -61,7 +65,8 @@ ORDER = {state: place for place, state in enumerate(NodeState)}
 
 
 class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
-    """CPU is in milliCPU; `quota` and `used` are the best-effort tier's; null is not known."""
+    """CPU is in milliCPU; `quota` and `used` are the best-effort tier's; null is not known.
+    `remarks` are worth a look and no problem."""
 
     name: str
     state: NodeState
@@ -79,6 +84,15 @@ class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
     rules: FollowedObjects = {}
     #: How new containers come by their quotas; null where no policy has any for them.
     container_starts: str | None = None
+    #: Whether quota and usage are of now; false where they are of a last report.
+    current: bool = True
+    remarks: tuple[str, ...] = ()
+
+    def has_no_room(self) -> bool:
+        """Whether best-effort work may use next to nothing, so that it starves if there is any."""
+        if not self.current or not isinstance(self.quota, int) or self.allocatable is None:
+            return False
+        return self.quota <= max(FLOOR, NO_ROOM.left_of(MilliCpu(self.allocatable)))
 
     def physical_quota(self) -> int | None:
         """An unlimited tier may use the whole machine; None is not known."""
@@ -98,13 +112,23 @@ def node_row(node: ClusterNode, pod: AgentPod | Gap | None, now: dt.datetime) ->
     row = _with_report(row, report)
     starting = _is_starting(pod, now)
     if starting and not _has_spoken(pod, node):
-        return _in(row, NodeState.STARTING)  # the report is of the one before
+        return _in(_as_last_reported(row), NodeState.STARTING)  # the report is of the one before
     state, why = _standing(node, report, pod, now)
+    if state in (NodeState.GONE, NodeState.STALE):
+        row = _as_last_reported(row)
+    if row.has_no_room():
+        row = msgspec.structs.replace(row, remarks=(f"best-effort pods get {row.quota}m {_TAKEN}",))
     if why:
         return _in(row, state, why, *_other_problems(node, report))
     problems = (*(() if starting else _ailing(pod)), *report.problems)
-    well = NodeState.STARTING if starting else NodeState.WELL
-    return _in(row, NodeState.PROBLEM if problems else well, *problems)
+    well = NodeState.NO_ROOM if row.has_no_room() else NodeState.WELL
+    return _in(
+        row, NodeState.PROBLEM if problems else NodeState.STARTING if starting else well, *problems
+    )
+
+
+def _as_last_reported(row: NodeStatusRow) -> NodeStatusRow:
+    return msgspec.structs.replace(row, current=False)
 
 
 def _in(row: NodeStatusRow, state: NodeState, *problems: str) -> NodeStatusRow:
@@ -206,7 +230,9 @@ _DEFINE = f"`slackwater install --print --definitions | {_APPLY}` installs"
 class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
     """`valid`, `enforced` and `triggered` are True, False or Unknown; null before the manager
     judged it, and `triggered` of objects without rules. `followed` says which nodes follow it, or
-    why none does; `where` is which rules are triggered on which nodes."""
+    why none does; `where` is which rules are triggered on which nodes. `idle`: on some node, or on
+    all, it does nothing, as `followed` says: nobody follows it, its metric is missing, or its value
+    is above the node's size."""
 
     kind: str
     name: str
@@ -218,6 +244,7 @@ class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
     followed: str = ""
     where: str = ""
     problems: tuple[str, ...] = ()
+    idle: bool = False
 
 
 class ManagerRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -230,13 +257,14 @@ class ManagerRow(msgspec.Struct, frozen=True, rename="camel"):
 
 class Totals(msgspec.Struct, frozen=True, rename="camel"):
     """`allocatable`, `quota` and `used` are sums over the `known` nodes, those of which all three
-    are known; None where there are none. An unlimited quota counts as the node's allocatable
-    CPU."""
+    are known and of now; None where there are none. An unlimited quota counts as the node's
+    allocatable CPU."""
 
     nodes: int = 0
     reporting: int = 0
     nodes_with_problems: int = 0
     without_agent: int = 0
+    without_room: int = 0
     known: int = 0
     allocatable: int | None = None
     quota: int | None = None
@@ -246,6 +274,7 @@ class Totals(msgspec.Struct, frozen=True, rename="camel"):
     policies_invalid: int = 0
     policies_enforced: int = 0
     policies_triggered: int = 0
+    policies_idle: int = 0
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -322,6 +351,10 @@ def _node_rows(facts: ClusterFacts, now: dt.datetime) -> Iterator[NodeStatusRow]
         yield node_row(node, pods if isinstance(pods, Gap) else by_node.get(node.name), now)
 
 
+#: Reasons of `enforced` where a policy does all that it says.
+_IN_USE = ("Followed", "Used")
+
+
 def _policy_row(policy: JudgedPolicy) -> PolicyRow:
     valid, enforced = policy.condition(VALID), policy.condition(ENFORCED)
     triggered = policy.condition(TRIGGERED)
@@ -336,6 +369,7 @@ def _policy_row(policy: JudgedPolicy) -> PolicyRow:
         enforced.message if enforced else "",
         triggered.message if triggered and triggered.status is Truth.TRUE else "",
         (valid.message or valid.reason,) if valid and valid.status is Truth.FALSE else (),
+        enforced is not None and enforced.reason not in _IN_USE,
     )
 
 
@@ -391,6 +425,7 @@ def _totals(nodes: Sequence[NodeStatusRow], policies: Sequence[PolicyRow]) -> To
         reporting=len(reporting),
         nodes_with_problems=sum(bool(row.problems) for row in nodes),
         without_agent=sum(row.state is NodeState.NO_AGENT for row in nodes),
+        without_room=sum(row.has_no_room() for row in nodes),
         known=len(sums),
         allocatable=allocatable,
         quota=quota,
@@ -400,13 +435,14 @@ def _totals(nodes: Sequence[NodeStatusRow], policies: Sequence[PolicyRow]) -> To
         policies_invalid=sum(row.valid == "False" for row in policies),
         policies_enforced=sum(row.enforced == "True" for row in policies),
         policies_triggered=sum(row.triggered == "True" for row in policies),
+        policies_idle=sum(row.idle for row in policies),
     )
 
 
 def _amounts(row: NodeStatusRow) -> tuple[int, int, int] | None:
-    """Allocatable, quota and used; None where one of them is not known."""
+    """Allocatable, quota and used; None where one of them is not known, or old."""
     quota = row.physical_quota()
-    if row.allocatable is None or quota is None or row.used is None:
+    if not row.current or row.allocatable is None or quota is None or row.used is None:
         return None
     return row.allocatable, quota, row.used
 

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.execution.folder_lock import locked
+from slackwater.cli.release import describe_release
+from slackwater.execution.folder_lock import lock_directory, locked
+from slackwater.model.units import Micros
 from slackwater.observation.host import Roots
+from slackwater.record.journal import JournalEntry
 from tests.unit.agent.served import Served
 from tests.unit.doctor.host_tree import group, host, put
 
@@ -44,6 +47,7 @@ def slackwater(
 
 
 V2 = {"SLACKWATER_CGROUP_VERSION": "v2"}
+NOTHING = "Nothing was changed by the agent, so nothing had to be restored\n"
 HEAD = "apiVersion: slackwater.io/v1\nkind: AgentSettings\n"
 
 
@@ -94,7 +98,19 @@ def test_of_two_live_trees_none_is_taken(roots: Roots) -> None:
     assert not state.exists()
     state.mkdir()
     freed = slackwater(roots, "release", **V2)  # from the ledger alone
-    assert (freed.returncode, freed.stdout, freed.stderr) == (0, "", "")
+    assert (freed.returncode, freed.stdout, freed.stderr) == (0, NOTHING, "")
+
+
+def test_two_agents_with_folders_of_their_own_do_not_work_on_one_tree(roots: Roots) -> None:
+    """Each would take the other for the kubelet."""
+    group(roots, "kubepods/besteffort")
+    tree = f"{roots.cgroup}/kubepods"
+    lock = lock_directory(tree)
+    assert isinstance(lock, int)
+    done = slackwater(roots, "agent", "--standalone", "node", "--once", **V2)
+    os.close(lock)
+    assert done.returncode == 1
+    assert done.stderr == f"slackwater: another agent works on {tree}; one agent per node\n"
 
 
 @pytest.mark.parametrize(("driver", "told"), [("cgroupfs", 0), ("systemd", 1)])
@@ -104,14 +120,60 @@ def test_release_asks_systemd_wherever_there_is_one(roots: Roots, driver: str, t
     group(roots, "kubepods")
     put(Path(roots.host) / "run/systemd/private", "no socket")
     (Path(roots.host).parent / "state").mkdir()
-    done = slackwater(roots, "release", CGROUP_DRIVER=driver, **V2)
+    done = slackwater(roots, "release", "-o", "json", CGROUP_DRIVER=driver, **V2)
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, told, "")
 
 
 def test_a_folder_that_is_not_there_is_wrong_usage(roots: Roots) -> None:
     done = slackwater(roots, "agent", "--standalone", "nowhere", **V2)
     assert done.returncode == 2
-    assert "nowhere" in done.stderr
+    assert done.stderr == (
+        "slackwater: --standalone is 'nowhere': the folder nowhere cannot be read: "
+        "No such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize("folder", ["node", "nowhere", ""])
+def test_wrong_settings_are_told_before_anything_about_the_machine(
+    roots: Roots, folder: str
+) -> None:
+    """There is no kubelet's tree, or no such folder, or no cluster: none of it hides them."""
+    place = ("--standalone", folder) if folder else ("--node", "a")
+    flags = ("--period", "1x", "--best-effort-share-threshold", "0")
+    done = slackwater(roots, "agent", *place, *flags, **V2, HOME="/nowhere", KUBECONFIG="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "agent.period (--period or SLACKWATER_PERIOD) is '1x'" in done.stderr
+    assert "bestEffortShare.threshold (" in done.stderr
+    other = {"node": "", "nowhere": "--standalone is 'nowhere'", "": "no cluster is known"}[folder]
+    assert other in done.stderr
+    assert all(line.startswith("slackwater: ") for line in done.stderr.splitlines())
+
+
+def test_every_file_and_flag_that_is_wrong_is_told_at_once(roots: Roots) -> None:
+    folder = Path(roots.host).parent / "node"
+    put(folder / "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n")
+    put(folder / "set.yaml", f"{HEAD}spec: {{bestEffortShare: {{threshold: 0, jitter: -1}}}}")
+    done = slackwater(roots, "agent", "--standalone", "node", "--period", "1x", **V2)
+    assert done.returncode == 2
+    for part in ("pod.yaml: metadata.name is 7", "threshold is 0", "jitter is -1", "is '1x'"):
+        assert part in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--node", "a"), 2, "--scratch needs --standalone"),
+        (("--standalone", "node", "--kubepods", "x"), 2, "makes the tree of --kubepods itself"),
+        (("--standalone", "node"), 1, "--scratch: the folder has no pods"),
+    ],
+)
+def test_a_scratch_tree_is_for_the_pods_of_a_folder(
+    roots: Roots, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = slackwater(roots, "agent", "--scratch", *arguments, **V2)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -129,8 +191,7 @@ def test_wrong_settings_end_a_start(roots: Roots, text: str, said: str) -> None:
     group(roots, "kubepods")
     put(Path(roots.host).parent / "node/bad.yaml", text)
     done = slackwater(roots, "agent", "--standalone", "node", **V2)
-    assert (done.returncode, done.stdout.count("\n")) == (2, 1)
-    assert "kubelet's tree" in done.stdout
+    assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -138,12 +199,14 @@ def test_wrong_settings_end_a_start(roots: Roots, text: str, said: str) -> None:
 def test_nothing_to_release_is_rightly_nothing(roots: Roots) -> None:
     group(roots, "kubepods")
     done = slackwater(roots, "release", **V2)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, done.stdout) == (0, NOTHING)
     assert "state, so nothing was noted there" in done.stderr
     assert not (Path(roots.host).parent / "state").exists()
     (Path(roots.host).parent / "state").mkdir()
     again = slackwater(roots, "release", **V2)
-    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    assert (again.returncode, again.stdout, again.stderr) == (0, NOTHING, "")
+    lines = slackwater(roots, "release", "-o", "json", **V2)
+    assert (lines.returncode, lines.stdout, lines.stderr) == (0, "", "")
 
 
 def test_release_without_cgroups_is_one_sentence(roots: Roots) -> None:
@@ -248,7 +311,7 @@ def test_release_asks_nobody_who_holds_no_ledger(roots: Roots, top: Path) -> Non
     served = Served(str(state))
     done = slackwater(roots, "release", **V2)
     served.close()
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, NOTHING, "")
     assert served.released == 0
 
 
@@ -257,16 +320,41 @@ def test_release_asks_who_holds_the_ledger(roots: Roots, top: Path) -> None:
     state.mkdir()
     lock = locked(str(state / "ledger.lock"))
     served = Served(str(state))
-    done = slackwater(roots, "release", **V2)
+    done = slackwater(roots, "release", "-o", "json", **V2)
+    for_people = slackwater(roots, "release", **V2)
     served.close()
     assert isinstance(lock, int)
     os.close(lock)
-    assert (done.returncode, served.released) == (0, 1)
+    assert (done.returncode, served.released) == (0, 2)
+    assert for_people.stdout.startswith("quota of kubepods/besteffort: ")
+    assert for_people.stdout.endswith("\n1 value is restored\n")
     [line] = [json.loads(line) for line in done.stdout.splitlines()]
     assert (line["what"], line["result"]) == ("quota of kubepods/besteffort", "applied")
     assert next(iter(line)) == "time"
     said = "the running agent did it and is paused until `slackwater resume`"
     assert done.stderr == f"slackwater: {said}\n"
+
+
+def test_a_release_is_told_for_people() -> None:
+    def entry(what: str, result: str, before: str = "", after: str = "") -> JournalEntry:
+        return JournalEntry(0, Micros(0), what, before, after, "it is busy", result)
+
+    entries = [
+        entry("quota of a", "applied", "600m", "unlimited"),
+        entry("idle of b", "unchanged", "0", "0"),
+        entry("weight of c", "vanished"),
+        entry("quota of d", "refused", "600m", "unlimited"),
+        entry("systemd", ""),
+    ]
+    assert list(describe_release(entries, 1)) == [
+        "quota of a: 600m → unlimited",
+        "idle of b: is 0 already",
+        "weight of c: its cgroup is gone",
+        "quota of d: refused: it is busy",
+        "systemd: it is busy",
+        "1 value could not be restored; run it again once the reason is gone",
+    ]
+    assert list(describe_release(entries[:3], 0))[-1] == "3 values are restored"
 
 
 def test_release_where_the_agent_cannot_be_asked(roots: Roots, top: Path) -> None:

@@ -1,5 +1,6 @@
 """`slackwater doctor` as a person and a script see it: real processes, real exit codes."""
 
+import io
 import json
 import os
 import re
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
+from slackwater.cli.doctor import blocks
+from slackwater.doctor.checkup import run_checks
 from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import group, host, kubelet, put
 
@@ -70,6 +74,23 @@ def test_json_has_the_documented_keys(roots: Roots) -> None:
         "cpus", "topology", "model", "smt", "turbo", "numaNodes", "psi",
     }  # fmt: skip
     assert isinstance(document["problems"], list)
+
+
+@pytest.mark.parametrize("width", [60, 79, 80, 120])
+def test_it_fits_the_screen(roots: Roots, width: int) -> None:
+    """In 60 columns it was 80 wide, and every line was broken."""
+    group(roots, "kubepods")
+    group(roots, "kubepods/besteffort")
+    report = run_checks(roots, {"SLACKWATER_CGROUP_VERSION": "v2"}, "")
+    console = Console(width=width, file=io.StringIO(), record=True, highlight=False)
+    for block in blocks(report, width, wide=False):
+        console.print(block)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert max(map(len, lines)) <= width
+    shown = " ".join(" ".join(lines).split())
+    for words in ("Machine", "4 CPUs", "best_effort_share", "cpu-qos-level", "possible", "works"):
+        assert words in shown
+    assert ("cpu.max" in shown) == (width >= 80), "the files are left out where it is narrow"
 
 
 def test_yaml_says_the_same(roots: Roots) -> None:

@@ -26,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(simulate, ["small.yaml", "--svg", "", *arguments])
+    return CliRunner().invoke(simulate, ["small.yaml", *arguments])
 
 
 def test_a_file_and_a_folder(here: Path) -> None:

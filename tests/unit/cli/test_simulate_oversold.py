@@ -30,7 +30,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_a_table_and_one_picture(here: Path) -> None:
-    done = run()
+    done = run("--svg", "jobs.svg")
     assert (done.exit_code, done.stderr) == (0, "slackwater: wrote jobs.svg\n")
     lines = [" ".join(each.split()) for each in done.stdout.splitlines()]
     assert lines[0] == "WITHOUT WITH OVERSELLING"
@@ -43,7 +43,7 @@ def test_a_table_and_one_picture(here: Path) -> None:
 
 
 def test_json_has_both_runs(here: Path) -> None:
-    found = json.loads(run("-o", "json", "--svg", "").stdout)
+    found = json.loads(run("-o", "json").stdout)
     assert list(here.glob("*.svg")) == []
     assert set(found) == {"apiVersion", "kind", "scenario", "without", "with"}
     assert found["kind"] == "OversoldComparison"

@@ -4,6 +4,7 @@ import datetime as dt
 import io
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -99,6 +100,57 @@ def test_sums_say_of_how_many_nodes_they_are() -> None:
     assert shown[3].startswith(
         "best effort 1.6 used of 2.4 granted, 8.0 cores in all, known of 2 of 3 nodes  ████▒▒▒░"
     )
+
+
+def test_old_numbers_are_not_shown_as_present_ones() -> None:
+    old = msgspec.structs.replace(node("n1", "its agent is gone"), current=False)
+    shown = lines(status(old, node("n2")), 100)
+    [row] = [line for line in shown if line.startswith("n1")]
+    assert row.split() == ["n1", "problem", "(1200m)", "(800m)", "3", "3", "min"]
+    assert "(in brackets: as last reported, not of now, and in no sum)" in shown
+    assert not any("brackets" in line for line in lines(status(node("n2")), 100))
+
+
+def test_a_node_without_room_says_so_and_comes_before_those_that_are_well() -> None:
+    full = NodeStatusRow(
+        "z", NodeState.NO_ROOM, 4000, quota=10, used=10, remarks=("best-effort pods get 10m",)
+    )
+    shown = status(node("a"), full)
+    totals = msgspec.structs.replace(shown.totals, without_room=1)
+    seen = lines(msgspec.structs.replace(shown, totals=totals))
+    assert seen[2] == "nodes 2, 2 with a report, 1 without room for best effort"
+    assert [line.split()[0] for line in seen if line.startswith(("a ", "z "))] == ["z", "a"]
+    assert "  best-effort pods get 10m" in seen
+    assert seen[-1] == "No problem found."
+
+
+@pytest.mark.parametrize(
+    ("used", "quota", "sums"),
+    [
+        (18, 20, "0.018 used of 0.02 granted"),
+        (100, 1200, "0.1 used of 1.2 granted"),
+        (0, 5, "0.0 used of 0.005 granted"),
+    ],
+)
+def test_small_sums_are_not_rounded_to_nothing(used: int, quota: int, sums: str) -> None:
+    shown = status(node("n1"))
+    totals = msgspec.structs.replace(shown.totals, used=used, quota=quota)
+    assert sums in lines(msgspec.structs.replace(shown, totals=totals))[3]
+
+
+def test_a_policy_that_does_nothing_is_remarked_on() -> None:
+    vain = PolicyRow(
+        "NodeQOS", "big", "True", "True", "False", 2, "throttles",
+        "all 2 nodes follow it; cpu can do nothing on n1: it never triggers", idle=True,
+    )  # fmt: skip
+    shown = status(node("n1"), policies=(vain, OLD))
+    totals = msgspec.structs.replace(shown.totals, policies_idle=1)
+    seen = lines(msgspec.structs.replace(shown, totals=totals))
+    assert "  all 2 nodes follow it; cpu can do nothing on n1: it never triggers" in seen
+    assert "  all 3 nodes follow it" not in seen
+    assert seen[-2:] == [
+        "1 policy does nothing, on some node or on all: see above.", "No problem found.",
+    ]  # fmt: skip
 
 
 def test_where_nothing_is_known_there_is_no_number_and_no_bar() -> None:

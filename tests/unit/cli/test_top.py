@@ -222,6 +222,18 @@ def test_bars(part: int | None, whole: int | None, picture: str) -> None:
     assert usage_bar(part, whole, 4).plain == picture
 
 
+@pytest.mark.parametrize("width", [60, 120])
+def test_what_runs_outside_pods_has_a_row_so_that_the_tiers_add_up(width: int) -> None:
+    node = msgspec.structs.replace(SHOWN.node, outside_pods=400)
+    lines = screen(Screen(msgspec.structs.replace(SHOWN, node=node), NOW), width, 24)
+    [outside] = [line for line in lines if line.startswith("outside pods")]
+    assert "400m" in outside.split()
+    assert lines.index(outside) == next(
+        number for number, line in enumerate(lines) if line.startswith("besteffort")
+    ) + 1  # fmt: skip
+    assert not any(line.startswith("outside") for line in screen(Screen(SHOWN, NOW), width, 24))
+
+
 def test_plain_shows_every_pod_and_wide_every_container() -> None:
     def plain(wide: bool) -> str:
         console = Console(width=110, file=io.StringIO(), record=True)

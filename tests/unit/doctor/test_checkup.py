@@ -195,6 +195,28 @@ def test_tiers_without_the_cpu_controller(roots: Roots) -> None:
     assert problem.what == "The kubelet's tiers lack cpu.weight and cpu.max."
 
 
+@pytest.mark.parametrize(
+    ("accounting", "why"),
+    [
+        ((), "the cpuacct controller is mounted nowhere"),
+        (("cpuacct",), "kubepods is not below "),
+        (("cpuacct", "cpuacct/kubepods"), ""),
+    ],
+)
+def test_usage_that_cannot_be_read_on_cgroup_v1(
+    roots: Roots, accounting: tuple[str, ...], why: str
+) -> None:
+    """An agent says for ever that it does not know the usage yet."""
+    for path in ("cpu", "cpu/kubepods", "cpu/kubepods/besteffort", *accounting):
+        put(Path(roots.cgroup) / path / "cpu.stat", "nr_periods 0\n")
+        put(Path(roots.cgroup) / path / "cpu.shares", "2\n")
+        put(Path(roots.cgroup) / path / "cpu.cfs_quota_us", "-1\n")
+    report = run_checks(roots, {"SLACKWATER_CGROUP_VERSION": "v1"}, "")
+    found = [each for each in what(report) if each.startswith("What pods use cannot be read")]
+    assert len(found) == bool(why), what(report)
+    assert all(why in each for each in found)
+
+
 def test_containers_without_the_cpuset_controller(roots: Roots) -> None:
     cgroupfs_tree(roots)
     for path in (POD, CONTAINER):

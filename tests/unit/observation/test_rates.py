@@ -33,6 +33,26 @@ def test_the_first_reading_has_no_rate_and_the_second_has() -> None:
     assert found == {7: Rate(MilliCpu(750), 250)}
 
 
+def test_throttled_periods_are_a_part_of_all_and_never_more() -> None:
+    """Two CPUs of a group that were held back all the time are 200 % of the time."""
+    rates = Rates()
+    held_back = (
+        (1_000_000, 100, 0, 0),
+        (2_000_000, 110, 5, 900_000),
+        (3_000_000, 120, 15, 2_900_000),
+        (4_000_000, 130, 26, 3_000_000),
+        (5_000_000, 130, 26, 3_000_000),
+    )
+    found = []
+    for at, periods, throttled, time in held_back:
+        times = CpuTimes(Micros(at), periods, throttled, Micros(time))
+        [*rate] = of_groups(rates, CgroupReading(REF, Micros(at), times)).values()
+        found += rate
+    assert [(each.throttled_periods, each.throttled) for each in found] == [
+        (500, 900), (1000, 2000), (1000, 100), (0, 0),
+    ]  # fmt: skip
+
+
 def test_a_counter_that_goes_backwards_is_a_gap_and_then_a_new_start() -> None:
     rates = Rates()
     of_groups(rates, read(0, 1_000_000))

@@ -19,7 +19,16 @@ from slackwater.policies.best_effort_share import (
     decide,
     needs,
 )
-from tests.unit.policies.nodes import BESTEFFORT, BURSTABLE, FREE, KUBEPODS, held, node, pod
+from tests.unit.policies.nodes import (
+    BESTEFFORT,
+    BURSTABLE,
+    FREE,
+    KUBEPODS,
+    held,
+    node,
+    pod,
+    reading,
+)
 
 SEED = BestEffortShareSettings(enabled=True)
 
@@ -94,6 +103,17 @@ def test_its_story_carries_every_number() -> None:
     [
         (node(usage=Gap("root cpuacct.usage: gone")), "root cpuacct.usage: gone"),
         (node(best_effort=None), "the usage of kubepods/besteffort is not known yet"),
+        (
+            msgspec.structs.replace(
+                node(best_effort=None),
+                readings={
+                    BESTEFFORT.id: msgspec.structs.replace(
+                        reading(BESTEFFORT, FREE), times=Gap("cpuacct is mounted nowhere")
+                    )
+                },
+            ),
+            "the usage of kubepods/besteffort cannot be read: cpuacct is mounted nowhere",
+        ),
         (
             msgspec.structs.replace(node(), allocatable=Gap("no Node object")),
             "no Node object",

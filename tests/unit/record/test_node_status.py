@@ -246,6 +246,16 @@ def test_what_is_held_is_counted_after_the_tick(made: TickRecord, count: int) ->
     assert node_report(view(made)).holding == count
 
 
+def test_usage_that_kept_a_small_quota_is_not_told_above_it() -> None:
+    """Of a step of 100m, 60m is 100m: 0.1 used of 0.0 granted."""
+    small = Bandwidth(Micros(7_000))
+    made = record(node(allocatable=2000, usage=2000, best_effort=60, quota=small))
+    report = node_report(view(made))
+    assert (report.quota, report.used) == (70, 70)
+    over = record(node(allocatable=2000, usage=2000, best_effort=160, quota=small))
+    assert node_report(view(over)).used == 200
+
+
 @pytest.mark.parametrize(
     ("allocatable", "used", "shown"),
     [(1000, 0, 0), (1000, 24, 0), (1000, 25, 50), (1000, 74, 50), (1000, 75, 100),

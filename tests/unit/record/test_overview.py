@@ -31,7 +31,7 @@ def full() -> NodeSnapshot:
     )
     return msgspec.structs.replace(
         snapshot,
-        rates=snapshot.rates | {102: Rate(MilliCpu(200), 55)},
+        rates=snapshot.rates | {102: Rate(MilliCpu(200), 1900, 55)},
         readings=snapshot.readings | {102: web},
         pressure=PRESSURE,
     )
@@ -48,6 +48,24 @@ def test_the_node() -> None:
     shown = seen(full()).node
     assert (shown.allocatable, shown.usage, shown.kubepods, shown.request) == (1000, 900, 700, 500)
     assert (shown.pressure, dict(shown.gaps)) == (12.34, {})
+
+
+def test_the_tiers_and_what_is_outside_pods_add_up_to_the_node() -> None:
+    shown = seen(full())
+    assert shown.node.outside_pods == 200
+    assert sum(row.usage or 0 for row in shown.tiers) + 200 == shown.node.usage
+
+
+@pytest.mark.parametrize("missing", ["usage", "kubepods"])
+def test_what_is_outside_pods_is_not_known_without_both(missing: str) -> None:
+    snapshot = full()
+    without = {k: each for k, each in snapshot.rates.items() if k != KUBEPODS.id}
+    changed: dict[str, Any] = (
+        {"usage": Gap("read once")} if missing == "usage" else {"rates": without}
+    )
+    node_row = seen(msgspec.structs.replace(snapshot, **changed)).node
+    assert node_row.outside_pods is None
+    assert node_row.gaps["outside_pods"] == node_row.gaps[missing]
 
 
 def test_tiers_in_their_order_with_the_rest_for_guaranteed() -> None:

@@ -69,6 +69,70 @@ def policy(name: str = "w", valid: str | None = "True", **said: Any) -> JudgedPo
     return JudgedPolicy("NodeQOS", name, 1, EnsuranceStatus(1, "throttles", 3, conditions))
 
 
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ({"heard": ago(hours=1)}, NodeState.STALE),
+        ({"pods": []}, NodeState.GONE),
+        (
+            {"pods": [pod("a", "ContainerCreating", ago(seconds=9))], "heard": ago(minutes=1)},
+            NodeState.STARTING,
+        ),
+    ],
+)
+def test_old_numbers_are_marked_and_in_no_sum(said: dict[str, Any], state: NodeState) -> None:
+    about = {name: said[name] for name in ("pods",) if name in said}
+    heard = {name: said[name] for name in ("heard",) if name in said}
+    status = judged(node("a", **heard), **about)
+    [row] = status.nodes
+    assert (row.state, row.current, row.quota, row.used) == (state, False, 1200, 800)
+    assert (status.totals.known, status.totals.quota, status.totals.used) == (0, None, None)
+    assert judged(node("b")).nodes[0].current
+
+
+@pytest.mark.parametrize(
+    ("quota", "allocatable", "room"),
+    [(10, 500, False), (11, 500, True), (40, 4000, False), (41, 4000, True), (10, None, True)],
+)
+def test_a_tier_that_gets_next_to_nothing_is_not_well(
+    quota: int, allocatable: int | None, room: bool
+) -> None:
+    report = NodeReport(version="1", quota=MilliCpu(quota), used=MilliCpu(0))
+    status = judged(node("a", report=report, allocatable=allocatable))
+    [row] = status.nodes
+    assert row.state is (NodeState.WELL if room else NodeState.NO_ROOM)
+    assert status.totals.without_room == (not room)
+    assert [each.startswith(f"best-effort pods get {quota}m here") for each in row.remarks] == (
+        [] if room else [True]
+    )
+    assert not status.has_problem()
+
+
+def test_no_room_does_not_hide_a_problem_nor_count_where_it_is_old() -> None:
+    small = NodeReport(version="1", quota=MilliCpu(10), used=MilliCpu(0), problems=("hot",))
+    [row] = judged(node("a", report=small)).nodes
+    assert (row.state, len(row.remarks)) == (NodeState.PROBLEM, 1)
+    [old] = judged(node("a", report=small, heard=ago(hours=1))).nodes
+    assert (old.state, old.remarks) == (NodeState.STALE, ())
+
+
+@pytest.mark.parametrize(
+    ("reason", "idle"),
+    [("Followed", False), ("Used", False), ("NeverActs", True), ("MetricMissing", True),
+     ("NotFollowed", True), ("NoAgent", True), ("NotUsed", True)],
+)  # fmt: skip
+def test_a_policy_that_does_nothing_is_counted(reason: str, idle: bool) -> None:
+    found = policy("a")
+    conditions = tuple(
+        msgspec.structs.replace(each, reason=reason, status=Truth.TRUE)
+        for each in found.status.conditions
+    )
+    changed = msgspec.structs.replace(found.status, conditions=conditions)
+    status = judged(node(), policies=[msgspec.structs.replace(found, status=changed)])
+    assert (status.policies[0].idle, status.totals.policies_idle) == (idle, int(idle))
+    assert not status.has_problem()
+
+
 def test_policies_that_are_wrong_come_first_and_say_why() -> None:
     status = judged(node(), policies=[policy("a"), policy("b", "False", message="no such action")])
     assert [(row.name, row.valid, row.enforced) for row in status.policies] == [
@@ -170,9 +234,9 @@ def test_it_is_stable_json() -> None:
         "policies", "normalization",
     }  # fmt: skip
     assert set(plain["totals"]) == {
-        "nodes", "reporting", "nodesWithProblems", "withoutAgent", "known", "allocatable", "quota",
-        "used", "holding", "policies", "policiesInvalid", "policiesEnforced",
-        "policiesTriggered",
+        "nodes", "reporting", "nodesWithProblems", "withoutAgent", "withoutRoom", "known",
+        "allocatable", "quota", "used", "holding", "policies", "policiesInvalid",
+        "policiesEnforced", "policiesTriggered", "policiesIdle",
     }  # fmt: skip
     assert plain["nodes"][0]["state"] == "well"
     assert msgspec.convert(plain, ClusterStatus).nodes[0].name == "n1"

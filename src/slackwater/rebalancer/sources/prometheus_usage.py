@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 
+from slackwater.http.prometheus_api import PrometheusUnreachableError
 from slackwater.http.prometheus_client import (
     PrometheusClient,
     PrometheusError,
@@ -61,7 +62,7 @@ def read_usage(
         newest = prometheus.ask(newest_sample_query(namespace, labels), instant)
         asked = prometheus.ask(request_query(namespace, labels), instant)
     except PrometheusError as error:
-        return Unavailable(Reason.PROMETHEUS_ERROR, str(error))
+        return Unavailable(Reason.PROMETHEUS_ERROR, _with_way_out(error))
     named = [each for each in used.series if each.labels.get(labels.pod)]
     if not named:
         return Unavailable(Reason.NO_USAGE_DATA, _nameless(namespace, labels))
@@ -77,6 +78,13 @@ def read_usage(
     warnings = (*used.warnings, *newest.warnings, *asked.warnings)
     unused = len(asked.series) - len(requests)
     return NamespaceUsage(usage, requests, _notes(warnings, lost, unused, labels))
+
+
+def _with_way_out(error: PrometheusError) -> str:
+    """Where no Prometheus is there, none may be meant to be."""
+    if not isinstance(error, PrometheusUnreachableError):
+        return str(error)
+    return f"{error}; without a Prometheus say --usage-source metrics-api, for metrics.k8s.io"
 
 
 def _usage(

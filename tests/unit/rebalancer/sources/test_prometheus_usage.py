@@ -347,6 +347,7 @@ def test_a_query_that_fails(world: World, query: str, status: int) -> None:
     found = world.problem()
     assert found.reason is Reason.PROMETHEUS_ERROR
     assert found.because.startswith(f"Prometheus at http://127.0.0.1:{world.server.port}: ")
+    assert ("metrics-api" in found.because) == (status == 503), "it is there, and wrong"
 
 
 def test_prometheus_is_down(world: World) -> None:
@@ -354,5 +355,6 @@ def test_prometheus_is_down(world: World) -> None:
     found = world.problem()
     assert found == Unavailable(
         Reason.PROMETHEUS_ERROR,
-        f"Prometheus at http://127.0.0.1:{world.server.port}: Connection refused (3 tries)",
+        f"Prometheus at http://127.0.0.1:{world.server.port}: Connection refused (3 tries); "
+        "without a Prometheus say --usage-source metrics-api, for metrics.k8s.io",
     )
