@@ -318,6 +318,8 @@ def test_units_are_never_mixed(look: ResourceLook, factor: int) -> None:
     [
         # 16 CPUs less 4 used are 12 of this machine, worth 18 as pods declare them
         (cpu(worth=Ratio(150, 100)), 18),
+        # row 57 of the facts about Koordinator: 25 CPUs at 1.20
+        (cpu(worth=Ratio(120, 100), allocatable=25_000, used=0, scale=1), 30_000),
         # 12 * 1.13 = 13.56: exact until the offer
         (cpu(worth=Ratio(113, 100)), 13),
         (cpu(worth=Ratio(113, 100), scale=1), 13_560),

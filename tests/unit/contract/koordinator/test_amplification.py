@@ -134,6 +134,36 @@ def test_each_write(
         assert json.loads(kept.annotations[RECORD])["cpu"]["stored"] == kept.allocatable["cpu"]
 
 
+@pytest.mark.parametrize(
+    ("before", "stated", "raw"),
+    [
+        ({"cpu": "4"}, {"cpu": "5"}, {"cpu": "5"}),
+        ({"cpu": "4"}, {"cpu": "4", "memory": "2Gi"}, {"cpu": "4", "memory": "2Gi"}),
+        ({"cpu": "4", "memory": "2Gi"}, {"cpu": "4"}, {"cpu": "4"}),
+        (
+            {"cpu": "4", "ephemeral-storage": "80"},
+            {"cpu": "4", "ephemeral-storage": "100"},
+            {"cpu": "4"},
+        ),
+        ({"cpu": "4"}, {"cpu": "4"}, {"cpu": "4"}),
+        ({}, {"cpu": "4"}, {"cpu": "4"}),
+    ],
+)
+def test_row_41_what_the_kubelet_states_anew(
+    before: dict[str, str], stated: dict[str, str], raw: dict[str, str]
+) -> None:
+    """Row 41 of the facts about Koordinator: cpu and memory alone are amplified, where they are."""
+    capacity = {"cpu": "256", "memory": "1024Gi", "ephemeral-storage": "500"}
+    first = NodeAmounts("n1", capacity, before, {RATIO: '{"cpu":1.50,"memory":1.50}'})
+    stored = changed(first, amplify_node(first, first, by_kubelet=True))
+    sent = NodeAmounts("n1", capacity, stated, stored.annotations)
+    kept = changed(sent, amplify_node(stored, sent, by_kubelet=True))
+    assert json.loads(kept.annotations[RAW]) == raw
+    for name, amount in stated.items():
+        half_more = multiply(name, amount, Ratio(150, 100)) if name in raw else amount
+        assert kept.allocatable[name] == half_more
+
+
 def test_a_kubelet_that_confirms_what_is_not_amplified_is_not_asked() -> None:
     once = recorded("8", "8", '{"cpu":1.00}', kubelet=True)
     kept = changed(

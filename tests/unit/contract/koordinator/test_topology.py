@@ -117,6 +117,12 @@ def test_row_43_what_the_kubelet_reserves_is_not_allocatable(
     assert [each.get("attributes", []) for each in back["zones"]] == [raw, raw]
 
 
+def test_row_59_a_zone_is_amplified() -> None:
+    """Of the facts about Koordinator, section 7: 16 CPUs at 1.5."""
+    told = made(150, TopologyFacts(INFO, (ZoneFacts(0, 16),)))
+    assert set(row(told, 0, "cpu").values()) == {"cpu", "24"}
+
+
 def test_it_is_a_good_object_of_both_versions() -> None:
     found = read_node_topology(made(120), "test")
     assert [each.name for each in found.zones] == ["node-0", "node-1"]
