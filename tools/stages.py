@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS, NODE_PROGRAMS
 from tools.host_kernel import HostKernel
-from tools.kubernetes.programs import NEWEST_KUBERNETES, OLDEST_KUBERNETES, Module
+from tools.kubernetes.programs import OLDEST_KUBERNETES, Module
 
 PYTHON = sys.executable
 # Programs of the same virtual environment; sys.executable is not resolved, so this stays in it.
@@ -238,8 +238,8 @@ def _version(module: Module) -> Stage:
     )
 
 
-#: Not of `make test`: each builds an API server, which takes minutes. `make versions` runs them.
-VERSIONS: tuple[Group, ...] = ((_version(OLDEST_KUBERNETES),), (_version(NEWEST_KUBERNETES),))
+#: Not of `make test`: it builds another API server, which takes minutes. `make versions` runs it.
+VERSIONS: tuple[Group, ...] = ((_version(OLDEST_KUBERNETES),),)
 
 _CHECKS: Group = (LINT, TYPES, LAYERS)
 FAST: tuple[Group, ...] = (_CHECKS, (QUICK_UNIT,))

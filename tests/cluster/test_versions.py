@@ -1,11 +1,10 @@
 """That the API server is of the version that its stage names, and how it answers what agents ask.
 
-The stages of `make versions` run this file, and others that ask API servers, with the oldest and
-the newest Kubernetes that docs/install.md promises; `make test` runs it with that of all tests.
+`make versions` runs this file, and others that ask API servers, with the oldest Kubernetes that
+docs/install.md promises; `make test` runs it with the newest.
 """
 
 import json
-import os
 import random
 import re
 
@@ -17,12 +16,10 @@ from slackwater.kube.informer import Informer
 from slackwater.runtime.loop import monotonic_now
 from tests.cluster.chart import OTHER, OWN, node, pod
 from tests.cluster.kube_world import access_of
+from tests.cluster.kubernetes_version import VERSION
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import wait_for
-from tools.kubernetes.programs import KUBERNETES
 
-#: The stage says it where it is another one.
-EXPECTED = os.environ.get("SLACKWATER_TEST_KUBERNETES", KUBERNETES.version)
 #: Informers: if each asked etcd once, the server's own questions could not be taken for it.
 MANY = 20
 
@@ -50,7 +47,7 @@ def test_the_api_server_is_of_the_version_that_its_stage_names(
     fragile: ControlPlane,
 ) -> None:
     said = Client(access_of(fragile), "slackwater-test").get_raw("/version")
-    assert json.loads(said)["gitVersion"] == EXPECTED
+    assert json.loads(said)["gitVersion"] == VERSION
 
 
 def test_an_agents_lists_and_watches_are_answered_from_memory(

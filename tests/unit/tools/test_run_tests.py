@@ -87,14 +87,14 @@ def test_selection_keeps_the_order_of_the_stages(wanted: list[str], expected: li
 def test_other_versions_of_kubernetes_run_only_where_they_are_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert not {"kubernetes 1.30", "kubernetes 1.36"} & {*names(all_groups(V1))}
+    assert "kubernetes 1.30" not in names(all_groups(V1))
     assert names(select((*all_groups(V1), *VERSIONS), ["kubernetes-1.30"])) == ["kubernetes 1.30"]
     assert run_tests.main(["--list"]) == 0
-    assert "\nkubernetes-1.36 " in capsys.readouterr().out
+    assert "\nkubernetes-1.30 " in capsys.readouterr().out
 
 
 def test_tests_find_the_api_server_of_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    ((stage,), _) = VERSIONS
+    ((stage,),) = VERSIONS
     found = {name: Path("/kept", name) for name in (*stage.programs, "kube-apiserver-1.30")}
     monkeypatch.setattr(
         run_tests, "find_programs", lambda wanted, *_: {name: found[name] for name in wanted}

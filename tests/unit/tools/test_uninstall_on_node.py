@@ -12,6 +12,8 @@ from tools.stages import NODE, PYTHON, Preparation
 from tools.uninstall_on_node import UninstallTestError, uninstall_seconds
 
 ROOTS = HostKernel(is_root=True, v1_cpu="/sys/fs/cgroup/cpu", v2_cpu=None, writable=True)
+#: As the real test notes them.
+SECONDS = "request.node.user_properties.append(('seconds', 12.5))"
 
 
 @pytest.fixture(autouse=True)
@@ -24,17 +26,17 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def instead(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:
     """Another test in the place of the real one."""
     test = folder / "test_it.py"
-    test.write_text(f"def test_it(record_property):\n    {body}\n")
+    test.write_text(f"def test_it(request):\n    {body}\n")
     monkeypatch.setattr(uninstall_on_node, "_TEST", f"{test}::test_it")
 
 
 def test_the_seconds_that_the_test_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    instead(monkeypatch, tmp_path, "record_property('seconds', 12.5)")
+    instead(monkeypatch, tmp_path, SECONDS)
     assert uninstall_seconds(tmp_path) == 12.5
 
 
 def test_a_test_that_fails_is_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    instead(monkeypatch, tmp_path, "record_property('seconds', 12.5); raise ValueError('a quota')")
+    instead(monkeypatch, tmp_path, f"{SECONDS}; raise ValueError('a quota')")
     with pytest.raises(UninstallTestError, match="ValueError: a quota"):
         uninstall_seconds(tmp_path)
 

@@ -38,11 +38,11 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("go version go1.26.0 linux/amd64\n", True),
-        ("go version go1.26 linux/amd64\n", True),
+        ("go version go1.25.0 linux/amd64\n", True),
+        ("go version go1.25 linux/amd64\n", True),
         ("go version go1.26.8 linux/amd64\n", True),
         ("go version go2.0.0 linux/amd64\n", True),
-        ("go version go1.25.11 linux/amd64\n", False),
+        ("go version go1.24.11 linux/amd64\n", False),
         ("go version go1.9 linux/amd64\n", False),
         ("go version devel +a1b2c3 linux/amd64\n", False),
         ("gccgo (Debian 12.2.0) 12.2.0\n", False),
