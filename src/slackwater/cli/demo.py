@@ -189,8 +189,8 @@ def _which_slice(progress: PhaseProgress) -> str:
 def _write_pictures(report: DemoReport, out: str) -> tuple[tuple[str, ...], str]:
     """The files that were written, and why others were not: the result is printed either way."""
     from slackwater.demo.demo_picture import draw_demo
+    from slackwater.drawing.png import render_png
     from slackwater.model.gap import Gap
-    from slackwater.simulation.svg import render_png
 
     svg = draw_demo(report)
     contents: list[bytes | Gap] = [svg.encode(), render_png(svg)]

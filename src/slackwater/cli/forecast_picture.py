@@ -5,22 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slackwater.drawing.legend import legend_row
+from slackwater.drawing.page import LEFT, WIDTH, page, text
+from slackwater.drawing.plot import Frame, area, cpu_ticks, grid, steps, time_axis
 from slackwater.prediction.backtest import BacktestResult, BacktestTerms, SeriesBacktest
 from slackwater.prediction.history import Samples
-from slackwater.simulation.svg import (
-    LEFT,
-    WIDTH,
-    Frame,
-    area,
-    area_key,
-    cpu_ticks,
-    grid,
-    line_key,
-    page,
-    steps,
-    text,
-    time_axis,
-)
 
 _TITLE = "Forecasts of the next window's peak, and what came"
 _RIGHT = 300
@@ -53,12 +42,13 @@ def _subtitle(tests: Sequence[SeriesBacktest], terms: BacktestTerms) -> str:
 
 def _legend(test: SeriesBacktest) -> list[str]:
     first, second = list(test.forecasts)[:2]
-    return [
-        *area_key(LEFT, 98, "mean", "real peak"),
-        *area_key(LEFT + 130, 98, "over", f"above the forecast of {first}"),
-        *line_key(LEFT + 400, 98, "after", first),
-        *line_key(LEFT + 560, 98, "before", second),
-    ]
+    named = (
+        ("mean", "real peak"),
+        ("over", f"above the forecast of {first}"),
+        ("after", first),
+        ("before", second),
+    )
+    return legend_row(LEFT, 98, "", named)
 
 
 def _draw_one(test: SeriesBacktest, terms: BacktestTerms, top: int) -> list[str]:

@@ -9,17 +9,17 @@ import msgspec
 from slackwater.demo.demo_plan import ALONE
 from slackwater.demo.demo_report import DemoReport, PhaseReport, format_milliseconds
 from slackwater.demo.measurements import AgentEntry, LatencyBin, PhaseSample
-from slackwater.simulation.svg import (
-    LEFT,
-    WIDTH,
+from slackwater.drawing.legend import area_key, legend_row, line_key
+from slackwater.drawing.page import LEFT, WIDTH, line, page, text
+from slackwater.drawing.plot import (
     Frame,
     area,
-    area_key,
-    line,
-    line_key,
-    page,
+    band,
+    bare_grid,
+    cpu_ticks,
+    curve,
+    labelled_grid,
     steps,
-    text,
     vertical_line,
 )
 
@@ -95,16 +95,9 @@ def phase_frames(top: int, height: int, phases: Sequence[PhaseReport], most: flo
 
 def draw_panel(frame: Frame, ticks: Sequence[tuple[float, str]], unit: str) -> list[str]:
     """A ground with rules; the first column has the labels, and what they count."""
-    size = f'width="{frame.width}" height="{frame.height}"'
-    parts = [f'<rect class="panel" x="{frame.left}" y="{frame.top}" {size}/>']
     if frame.left == LEFT:
-        parts.append(text(frame.left - 8, frame.top - 9, unit, "faint end"))
-    for value, label in ticks:
-        y = frame.y(value)
-        parts.append(line(frame.left, y, frame.left + frame.width, "rule"))
-        if frame.left == LEFT:
-            parts.append(text(frame.left - 8, y + 4, label, "faint end"))
-    return parts
+        return labelled_grid(frame, ticks, unit)
+    return bare_grid(frame, [value for value, _ in ticks])
 
 
 def draw_latency_panel(
@@ -116,9 +109,11 @@ def draw_latency_panel(
     if objective is not None:
         y = frame.y(scale.place(objective))
         parts.append(line(frame.left, y, frame.left + frame.width, "threshold"))
-    for curve in _curves_of_slices(phase):
-        parts.append(_draw_curve(frame, scale, curve, "p90"))
-        parts.append(_draw_curve(frame, scale, curve, "p50"))
+    for bins in _curves_of_slices(phase):
+        middles = [min((each.at + each.until) / 2, frame.seconds) for each in bins]
+        for kind, values in (("p90", [b.p90 for b in bins]), ("p50", [b.p50 for b in bins])):
+            heights = map(scale.place, values)
+            parts.append(curve(frame, zip(middles, heights, strict=True), kind))
     return parts
 
 
@@ -130,23 +125,14 @@ def _curves_of_slices(phase: PhaseReport) -> list[list[LatencyBin]]:
         [each for each in phase.curve if start <= (each.at + each.until) / 2 < end]
         for start, end in zip(starts, ends, strict=True)
     ]
-    return [curve for curve in found if curve]
-
-
-def _draw_curve(frame: Frame, scale: LogScale, curve: Sequence[LatencyBin], name: str) -> str:
-    points = []
-    for each in curve:
-        middle = min((each.at + each.until) / 2, frame.seconds)
-        points.append(f"{frame.x(middle)},{frame.y(scale.place(getattr(each, name)))}")
-    return f'<polyline class="{name}" points="{" ".join(points)}"/>' if points else ""
+    return [bins for bins in found if bins]
 
 
 def draw_loss_panel(frame: Frame, phase: PhaseReport) -> list[str]:
     """CPUs that the service wanted and did not get."""
     lost = [sample.lost or 0.0 for sample in phase.samples]
-    ticks = [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)]
     return [
-        *draw_panel(frame, ticks, "CPUs"),
+        *draw_panel(frame, _cpu_labels(frame), "CPUs"),
         area(frame, _sample_edges(phase.samples, frame.seconds), [0.0] * len(lost), lost, "lost"),
     ]
 
@@ -155,32 +141,22 @@ def draw_cpu_panel(frame: Frame, phase: PhaseReport) -> list[str]:
     """Batch at the bottom, so that its quota is the line on top of it; hatched while demoted."""
     edges = _sample_edges(phase.samples, frame.seconds)
     floor = [0.0] * len(phase.samples)
-    parts = draw_panel(frame, [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)], "CPUs")
+    parts = draw_panel(frame, _cpu_labels(frame), "CPUs")
     for name in ("hog", "service", "other"):
         top = [low + getattr(s.cpu, name) for low, s in zip(floor, phase.samples, strict=True)]
         parts.append(area(frame, edges, floor, top, name))
         floor = top
     for demoted, group in itertools.groupby(phase.samples, lambda sample: sample.demoted):
         if demoted:
-            parts.append(_draw_demoted(frame, list(group)))
+            samples = list(group)
+            parts.append(band(frame, samples[0].at, samples[-1].until, _BAND, "demoted"))
     quota = [None if s.quota is None else min(s.quota, frame.most) for s in phase.samples]
     parts.append(steps(frame, edges, quota, "quota"))
     return parts
 
 
-def _draw_demoted(frame: Frame, samples: Sequence[PhaseSample]) -> str:
-    """A band along the bottom, while these follow each other."""
-    ends = samples[0].at, samples[-1].until
-    left, right = (frame.x(min(each, frame.seconds)) for each in ends)
-    y = frame.top + frame.height - _BAND
-    size = f'width="{round(right - left, 1)}" height="{_BAND}"'
-    return f'<rect class="demoted" x="{left}" y="{y}" {size}/>'
-
-
-def whole_ticks(most: float) -> list[float]:
-    """About four of them."""
-    step = next((s for s in (0.25, 0.5, 1, 2, 5, 10, 20, 50) if most / s <= 4.5), 100)
-    return [step * number for number in range(int(most / step + 1e-9) + 1)]
+def _cpu_labels(frame: Frame) -> list[tuple[float, str]]:
+    return [(tick, f"{tick:g}") for tick in cpu_ticks(frame, 4)]
 
 
 def _sample_edges(samples: Sequence[PhaseSample], seconds: float) -> list[float]:
@@ -261,7 +237,7 @@ def _draw_latencies(report: DemoReport) -> list[str]:
         parts += [*_draw_boundaries(report, phase, frame), *_draw_part_names(report, phase, frame)]
     y = _LATENCY_TOP + _LATENCY_HEIGHT + 18
     keys = (("p90", "p90"), ("p50", "p50"), ("threshold", "the objective for the p90"))
-    return parts + _draw_legend(LEFT, y, "Latency by the second, in ms (logarithmic):", keys)
+    return parts + legend_row(LEFT, y, "Latency by the second, in ms (logarithmic):", keys)
 
 
 def _describe_spread(phase: PhaseReport) -> str:
@@ -328,7 +304,7 @@ def _draw_cpu_use(report: DemoReport) -> list[str]:
     y = _CPU_TOP + _CPU_HEIGHT + 38
     named = (("hog", "batch"), ("service", "service"), ("other", "other (client, agent, system)"),
              ("idle", "idle"))  # fmt: skip
-    parts += _draw_legend(LEFT, y, "CPUs in use:", named)
+    parts += legend_row(LEFT, y, "CPUs in use:", named)
     parts += area_key(LEFT + 600, y, "demoted", "batch demoted to the lowest weight")
     return parts + line_key(LEFT + 880, y, "quota", "batch's quota")
 
@@ -337,15 +313,6 @@ def _draw_cpu_head(phase: PhaseReport, frame: Frame) -> list[str]:
     busy = f"node {100 * phase.utilisation:.0f} % busy"
     batch = f"batch {phase.cpu.hog:.2f} CPUs, {busy}" if phase.cpu.hog >= 0.005 else busy
     return [text(frame.left, _CPU_TOP - 9, batch, "sub")]
-
-
-def _draw_legend(left: int, y: int, words: str, named: tuple[tuple[str, str], ...]) -> list[str]:
-    parts = [text(left, y, words, "faint")]
-    x = left + 10 + round(6.6 * len(words))
-    for kind, name in named:
-        parts += (line_key if kind in ("p50", "p90", "threshold") else area_key)(x, y, kind, name)
-        x += 44 + round(7 * len(name))
-    return parts
 
 
 def _first_and_last_changes(report: DemoReport) -> list[AgentEntry]:

@@ -2,24 +2,13 @@
 bought, and how many jobs waited.
 """
 
+from slackwater.drawing.legend import area_key, line_key
+from slackwater.drawing.page import LEFT, WIDTH, page, text
+from slackwater.drawing.plot import Frame, area, cpu_ticks, grid, steps, time_axis
 from slackwater.simulation.meter import Interval, UsageMeter
 from slackwater.simulation.oversold_comparison import ComparedRun, OversoldComparison
 from slackwater.simulation.scenario_picture import draw_usage, interval_edges
 from slackwater.simulation.scenario_report import format_clock
-from slackwater.simulation.svg import (
-    LEFT,
-    WIDTH,
-    Frame,
-    area,
-    area_key,
-    cpu_ticks,
-    grid,
-    line_key,
-    page,
-    steps,
-    text,
-    time_axis,
-)
 
 _TITLE = "A node with and without overselling"
 _RIGHT = 236

@@ -4,27 +4,24 @@ from collections.abc import Callable
 
 import msgspec
 
+from slackwater.drawing.legend import area_key, line_key
+from slackwater.drawing.page import LEFT, WIDTH, page, text
+from slackwater.drawing.plot import (
+    Frame,
+    area,
+    arrow,
+    cpu_ticks,
+    grid,
+    steps,
+    time_axis,
+    vertical_line,
+)
 from slackwater.rebalancer.reason import counted
 from slackwater.rebalancer.whatif.simulate_day import LoadSummary, SimulatedStep
 from slackwater.rebalancer.whatif.simulation_report import (
     SideSummary,
     SimulationReport,
     conclusions,
-)
-from slackwater.simulation.svg import (
-    LEFT,
-    WIDTH,
-    Frame,
-    area,
-    area_key,
-    cpu_ticks,
-    grid,
-    line_key,
-    page,
-    steps,
-    text,
-    time_axis,
-    vertical_line,
 )
 
 _TITLE = "What rotating the pods of a skewed workload would bring"
@@ -122,10 +119,7 @@ def _rotations(frame: Frame, report: SimulationReport) -> list[str]:
     parts = []
     for rotation in report.rotations:
         x = frame.x(rotation.at - report.day.start)
-        parts += [
-            vertical_line(x, frame, "tick"),
-            f'<path class="arrow" d="M{x},{frame.top - 1}l-5,-9h10Z"/>',
-        ]
+        parts += [vertical_line(x, frame, "tick"), arrow(x, frame.top - 1)]
     return parts
 
 
@@ -156,8 +150,7 @@ def _legend(frame: Frame) -> list[str]:
 
 def _arrow_legend(frame: Frame) -> list[str]:
     left, y = frame.left + frame.width + 20, frame.top + 118
-    arrow = f'<path class="arrow" d="M{left + 9},{y}l-5,-9h10Z"/>'
-    return [arrow, text(left + 26, y, "rotation", "faint")]
+    return [arrow(left + 9, y), text(left + 26, y, "rotation", "faint")]
 
 
 def _replicas(frame: Frame, laid: _Grid, report: SimulationReport) -> list[str]:

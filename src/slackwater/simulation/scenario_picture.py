@@ -2,24 +2,11 @@
 
 import msgspec
 
+from slackwater.drawing.legend import area_key, line_key
+from slackwater.drawing.page import LEFT, WIDTH, page, text
+from slackwater.drawing.plot import Frame, area, badge, cpu_ticks, grid, marks, steps, time_axis
 from slackwater.simulation.meter import Interval, UsageMeter
 from slackwater.simulation.scenario_report import ScenarioReport, format_clock
-from slackwater.simulation.svg import (
-    LEFT,
-    WIDTH,
-    Frame,
-    area,
-    area_key,
-    badge,
-    cpu_ticks,
-    grid,
-    line_key,
-    marks,
-    page,
-    steps,
-    text,
-    time_axis,
-)
 from slackwater.simulation.timeline import SCENARIO, TimelineRow
 
 _RIGHT = 236

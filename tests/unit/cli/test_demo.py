@@ -22,9 +22,9 @@ from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_plan import DEMO
 from slackwater.demo.demo_report import DemoReport
 from slackwater.demo.measurements import MeasurementError, Noise, PhaseProgress
+from slackwater.drawing import png as drawing
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import EnvironmentValueError
-from slackwater.simulation import svg as drawing
 from tests.unit.demo.examples import real_report, simulated_report
 
 UNWRITABLE = "cannot be written: Is a directory; choose another folder with --out, or --no-picture"

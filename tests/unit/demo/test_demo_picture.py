@@ -22,12 +22,12 @@ from slackwater.demo.demo_picture import (
     draw_loss_panel,
     log_scale_for,
     phase_frames,
-    whole_ticks,
 )
 from slackwater.demo.demo_report import DemoReport, PhaseReport, make_report
 from slackwater.demo.measurements import AgentEntry, Noise
-from slackwater.simulation import svg as drawing
-from slackwater.simulation.svg import LEFT, WIDTH, Frame
+from slackwater.drawing import png as drawing
+from slackwater.drawing.page import LEFT, WIDTH
+from slackwater.drawing.plot import Frame
 from tests.unit.demo.examples import MACHINE, OBJECTIVE, real_report, simulated_report
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -213,15 +213,6 @@ def test_frames_stand_side_by_side_on_the_page(count: int) -> None:
     assert found[-1].left + found[-1].width <= WIDTH - RIGHT
     for one, after in itertools.pairwise(found):
         assert one.left + one.width < after.left
-
-
-@pytest.mark.parametrize(
-    ("most", "ticks"),
-    [(1.1, [0, 0.25, 0.5, 0.75, 1]), (2, [0, 0.5, 1, 1.5, 2]), (4, [0, 1, 2, 3, 4]),
-     (64, [0, 20, 40, 60]), (256, [0, 100, 200])],
-)  # fmt: skip
-def test_ticks_of_cpus(most: float, ticks: list[float]) -> None:
-    assert whole_ticks(most) == ticks
 
 
 def points(svg: list[str]) -> list[tuple[float, float]]:

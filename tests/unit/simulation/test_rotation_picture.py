@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.drawing.png import render_png
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.whatif.simulation_report import SimulationReport, conclusions
 from slackwater.simulation.rotation_picture import picture
-from slackwater.simulation.svg import render_png
 from tests.unit.rebalancer.whatif.days import SIX, day_with, generated_day, reported
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -2,14 +2,19 @@
 
 import pytest
 
-from slackwater.simulation.svg import (
+from slackwater.drawing.plot import (
     Frame,
     area,
+    arrow,
+    band,
+    bare_grid,
     cpu_ticks,
+    curve,
+    grid,
+    labelled_grid,
     marks,
     spelled_time,
     steps,
-    text,
     time_axis,
 )
 
@@ -27,7 +32,8 @@ def test_places() -> None:
     [
         (16, [0, 4, 8, 12, 16]),
         (8, [0, 2, 4, 6, 8]),
-        (2, [0, 0.4, 0.8, 1.2, 1.6, 2.0]),
+        (2, [0, 0.5, 1, 1.5, 2]),
+        (1.1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
         (0.01, [0, 0.002, 0.004, 0.006, 0.008, 0.01]),
         (512, [0, 100, 200, 300, 400, 500]),
     ],
@@ -103,9 +109,46 @@ def test_an_area_goes_there_and_back() -> None:
     assert area(FRAME, [0], [], [], "web") == ""
 
 
-def test_words_are_words() -> None:
-    assert text(1, 2, "<b> & co") == '<text x="1" y="2">&lt;b&gt; &amp; co</text>'
-    assert text(1, 2, "x", "faint") == '<text x="1" y="2" class="faint">x</text>'
+def labels(parts: list[str]) -> list[str]:
+    return [part.split(">")[1].split("<")[0] for part in parts if part.startswith("<text")]
+
+
+def test_fewer_ticks_where_there_is_less_room() -> None:
+    assert cpu_ticks(Frame(0, 0, 1, 1, 1, 64), 4) == [0, 20, 40, 60]
+    assert cpu_ticks(Frame(0, 0, 1, 1, 1, 1e9), 4)[-1] == pytest.approx(1e9)
+
+
+def test_a_grid_has_a_rule_and_a_label_for_each_tick() -> None:
+    parts = grid(FRAME, [0, 2, 4])
+    assert labels(parts) == ["0", "2", "4"]
+    assert parts[0] == '<rect class="panel" x="100" y="50" width="200" height="100"/>'
+    assert '<line class="rule" x1="100" y1="100.0" x2="300" y2="100.0"/>' in parts
+
+
+def test_labels_may_say_something_else_than_the_place() -> None:
+    parts = labelled_grid(FRAME, [(1, "10"), (2, "100")], "ms")
+    assert labels(parts) == ["ms", "10", "100"]
+
+
+def test_a_frame_beside_another_has_no_labels() -> None:
+    parts = bare_grid(FRAME, [0, 2, 4])
+    assert labels(parts) == []
+    assert sum(part.startswith("<line") for part in parts) == 3
+
+
+def test_a_curve_goes_from_point_to_point() -> None:
+    drawn = curve(FRAME, [(0, 1), (5, 2)], "p90")
+    assert drawn == '<polyline class="p90" points="100.0,125.0 200.0,100.0"/>'
+    assert curve(FRAME, [], "p90") == ""
+
+
+def test_a_band_lies_on_the_bottom_and_ends_with_the_frame() -> None:
+    drawn = band(FRAME, 5, 99, 8, "demoted")
+    assert drawn == '<rect class="demoted" x="200" y="142" width="100" height="8"/>'
+
+
+def test_an_arrow_points_down() -> None:
+    assert arrow(7, 9) == '<path class="arrow" d="M7,9l-5,-9h10Z"/>'
 
 
 def test_marks_go_through_every_frame() -> None:
