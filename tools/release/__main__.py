@@ -32,7 +32,7 @@ IMAGES = (
     (IMAGE, "", ("kafka",), "slackwater"),
     (MANAGER_IMAGE, MANAGER, ("kafka", "forecast", "webhook"), "slackwater-manager"),
 )
-_EVERYTHING = ("demo", "kafka", "forecast", "webhook")
+_EVERYTHING = ("demo", "kafka", "forecast", "webhook", "remote")
 SUMS = "SHA256SUMS"
 
 
