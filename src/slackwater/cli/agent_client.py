@@ -6,6 +6,7 @@ takes.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -30,8 +31,18 @@ PATIENCE = 5.0
 _HOW = "start one with `slackwater agent --standalone DIR`, or name another with --agent"
 
 
+#: Control characters in JSON text, escaped or not: whoever can label a pod as an agent's must not
+#: reach the terminal of somebody who asks another node.
+_CONTROL = re.compile(rb"\\u00(?:[01][0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|\x7f|\xc2[\x80-\x9f]")
+_INSTEAD = "\ufffd"
+
+
 class NoAnswer(Failed):
-    """No agent there, or a response that cannot be understood."""
+    """No agent there, or a response that cannot be understood. In one line that can be printed,
+    whatever an agent said."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(each if each.isprintable() else _INSTEAD for each in message))
 
 
 class AgentSource(Protocol):
@@ -99,7 +110,7 @@ def ask(
     patience: float = PATIENCE,
 ) -> _Answer:
     """The answer as `kind`; every way to fail is one sentence."""
-    body = fetch(agent, route, query, patience)
+    body = _CONTROL.sub(_INSTEAD.encode(), fetch(agent, route, query, patience))
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -16,9 +16,10 @@ PROGRAM = "kubectl slackwater"
 #: What the shell does with what we print (cobra's ShellCompDirective): its own files, or nothing.
 _FILES, _NO_FILES = 0, 4
 _PATHS = ("file", "dir")
+_COMMANDS = (*COMMANDS, "version", "completion", "COMMAND")
 #: Our program's name at the beginning of a command, but not inside a container (`exec POD -- …`).
 _IN_HELP = re.compile(
-    rf"(?<!kubectl )(?<!-- )(?<![\w./:@-])slackwater (?={'|'.join((*COMMANDS, 'COMMAND'))}\b)"
+    rf"(?<!kubectl )(?<!-- )(?<![\w./:@-])slackwater (?={'|'.join(_COMMANDS)}\b)"
 )
 
 

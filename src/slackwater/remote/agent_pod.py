@@ -3,6 +3,7 @@ namespaces where nobody named one. Every way in which there is none is one sente
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -50,7 +51,7 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 
 class _State(msgspec.Struct, frozen=True):
-    running: msgspec.Raw | None = None
+    running: dict[str, Any] | None = None
     waiting: _Waiting | None = None
     terminated: _Waiting | None = None
 

@@ -3,6 +3,8 @@
 Each message begins with the number of its channel (k8s.io/apimachinery/pkg/util/remotecommand).
 """
 
+import re
+
 import msgspec
 
 from slackwater.contract.resources import PODS
@@ -13,6 +15,7 @@ from slackwater.remote.websocket import WebSocket, handshake_headers
 #: Kubernetes 1.30 it is v5 that the API server itself understands; v4 goes on to the kubelet.
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ENDING = range(4)
+_EXIT_CODE = re.compile(r"[0-9]{1,3}", re.ASCII)
 #: Of what a command says on stderr.
 _LONGEST_STDERR = 1 << 16
 
@@ -64,7 +67,7 @@ class ExecStream:
         connection = client.upgrade(path, query, handshake_headers(PROTOCOLS))
         self._socket = WebSocket(connection, PROTOCOLS)
         self._stderr = bytearray()
-        #: Not before `receive` has returned b"".
+        #: After `receive` has returned b""; None if the connection ended before the command did.
         self.end: CommandEnd | None = None
 
     @property
@@ -77,7 +80,7 @@ class ExecStream:
         self._socket.send(bytes((STDIN,)) + data)
 
     def receive(self, seconds: float) -> bytes:
-        """What it wrote to stdout; b"" once it has ended. Each piece may take so many seconds."""
+        """What it wrote to stdout; b"" once all has ended. Each piece may take so many seconds."""
         while (message := self._socket.receive(seconds)) is not None:
             channel, data = message[:1], message[1:]
             if not data:  # each channel begins with an empty message
@@ -88,7 +91,6 @@ class ExecStream:
                 self._stderr += data[: _LONGEST_STDERR - len(self._stderr)]
             elif channel[0] == ENDING:
                 self.end = read_end(data)
-        self.end = self.end or CommandEnd(None, "the connection ended before the command did")
         return b""
 
     def close(self) -> None:
@@ -106,5 +108,5 @@ def read_end(text: bytes) -> CommandEnd:
         return CommandEnd(0)
     causes = said.details.causes if said.details else ()
     codes = [each.message for each in causes if each.reason == "ExitCode"]
-    code = int(codes[0]) if codes and codes[0].isdecimal() else None
+    code = int(codes[0]) if codes and _EXIT_CODE.fullmatch(codes[0]) else None
     return CommandEnd(code, " ".join(said.message.split())[:1000])

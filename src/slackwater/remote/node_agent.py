@@ -46,14 +46,14 @@ class NodeAgent:
         except HttpStatusError as refused:
             self.close()
             raise RemoteAgentError(self._describe_refusal(refused)) from None
-        except DeadlineExceededError:
-            self.close()
-            raise RemoteAgentError(
-                f"{self._who()} gave no answer in {patience + _WAY_SECONDS:g} s; is the node up? "
-                f"`kubectl get node {self._place.node}` says"
-            ) from None
         except RequestError as error:
+            silent = self._stream is not None and isinstance(error, DeadlineExceededError)
             self.close()
+            if silent:
+                raise RemoteAgentError(
+                    f"{self._who()} gave no answer in {patience + _WAY_SECONDS:g} s; is the node "
+                    f"up? `kubectl get node {self._place.node}` says"
+                ) from None
             raise RemoteAgentError(
                 f"{error}; does the API server answer? `kubectl get --raw /readyz` says"
             ) from None
@@ -110,20 +110,21 @@ class NodeAgent:
         """Why the relay ended although it was asked something."""
         end = stream.end
         said = stream.stderr[-300:]
-        if end is not None and end.code == _WRONG_USAGE and "No such command" in said:
+        if end is None:
+            return f"the connection to {self._who()} ended: API server or node went; ask again"
+        if end.code == _WRONG_USAGE and "No such command" in said:
             return (
                 f"{self._who()} is older than this slackwater and cannot be asked from outside; "
                 "upgrade the release, or run the command in its pod: "
                 f"kubectl -n {self._namespace()} exec {self._name()} -c {CONTAINER} -- slackwater …"
             )
-        if end is not None and end.code is None:
+        if end.code is None:
             return (
                 f"no command can run beside {self._who()}: {end.message}; is the node up? "
                 f"`kubectl get node {self._place.node}` says"
             )
-        code = "" if end is None else f" with {end.code}"
         said = said or "it says nothing"
-        return f"the command beside {self._who()} ended{code}: {said}; ask again"
+        return f"the command beside {self._who()} ended with {end.code}: {said}; ask again"
 
     def _describe_refusal(self, refused: HttpStatusError) -> str:
         namespace = self._namespace()

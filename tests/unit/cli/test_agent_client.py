@@ -101,6 +101,28 @@ def test_answers_that_are_none(status: int, body: bytes, said: str) -> None:
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.parametrize("sent", ["\x1b[2J", "\x07", "\x7f", "\x9b31m", "\r", "\0"])
+@pytest.mark.parametrize("escaped", ["by its number", "not at all"])
+def test_no_answer_moves_the_cursor(sent: str, escaped: str) -> None:
+    """It may be a tenant's pod that answers as an agent."""
+    number = f"\\u{ord(sent[0]):04x}{sent[1:]}"
+    text = f'[{{"target": "a{number if escaped == "by its number" else sent}b", "level": "pod"}}]'
+    with served_agent(always(text.encode())) as server:
+        try:
+            [row] = ask_explanation(SocketAgent(server.address), "")
+        except NoAnswer as error:  # JSON has no such character
+            assert error.message.isprintable()
+        else:
+            assert row.target == f"a\ufffd{sent[1:]}b"
+
+
+def test_no_error_moves_the_cursor() -> None:
+    told = always({"error": "there is\x1b[2J no \u009bpod"}, 404)
+    with served_agent(told) as server, pytest.raises(NoAnswer) as caught:
+        ask_overview(SocketAgent(server.address))
+    assert caught.value.message == "there is\ufffd[2J no \ufffdpod"
+
+
 def test_what_is_asked_and_what_comes_back() -> None:
     row = Explanation(target="a/b c", level="pod")
     with served_agent(always([row])) as server:
