@@ -53,6 +53,7 @@ from slackwater.rebalancer.observed import Cores, WorkloadName
 from slackwater.rebalancer.whatif.day_recording import read_recording
 from slackwater.record.recording import RecordingError, decode_recording
 from slackwater.record.timestamps import parse_timestamp
+from slackwater.remote.exec_stream import read_end
 from slackwater.runtime.http_exchange import AddressError, parse_listen_address
 from slackwater.runtime.http_wire import RequestParser
 from tools.fuzz import seeds
@@ -176,6 +177,10 @@ _STATUS = {
     "kind": "Status", "message": "no", "reason": "Conflict", "code": 409,
     "details": {"retryAfterSeconds": 1, "causes": [{"reason": "DisruptionBudget"}]},
 }  # fmt: skip
+_ENDING = {
+    "status": "Failure", "message": "killed", "reason": "NonZeroExitCode",
+    "details": {"causes": [{"reason": "ExitCode", "message": "137"}]},
+}  # fmt: skip
 _HTTP = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nAccept: */*\r\nContent-Length: 3\r\n\r\nabc"
 
 
@@ -196,6 +201,8 @@ def answers() -> tuple[Reader, ...]:
               covers=("http.prometheus_api.read_address",), contract=prometheus),
         Reader("api-status", lambda body: refusal("GET /x", 409, body, "1"), (_STATUS,),
                Mutator.encoded, ()),
+        Reader("exec-ending", read_end, (_ENDING, {"status": "Success"}), Mutator.encoded,
+               ("remote.exec_stream.read_end",)),
         _data("http-request", lambda data: RequestParser().feed(data), _HTTP, b"GET /\n\n"),
         _text("proxy", lambda text: endpoint.parse_proxy(text, "HTTPS_PROXY"),
               "http://u:p%40@proxy:3128", "[::1]:80", covers=("http.endpoint.parse_proxy",)),

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from slackwater import __version__
 from slackwater.cli.install import IMAGE, MANAGER_IMAGE
 from tools.children import Children
 from tools.console import say
@@ -25,6 +26,7 @@ from tools.image.archive import EPOCH
 from tools.image.building import build, kept_base, lend_base
 from tools.image.dockerfile import ImageError
 from tools.provision import ROOT, SetupError, cache_folder, provide_uv, trusted_certificates
+from tools.release import krew
 from tools.release.sbom import Bill, debian_packages, encode, locked_packages, with_debian
 
 #: Each image: its name, the Dockerfile's stage, the extras of our package, the files' names.
@@ -32,7 +34,7 @@ IMAGES = (
     (IMAGE, "", ("kafka",), "slackwater"),
     (MANAGER_IMAGE, MANAGER, ("kafka", "forecast", "webhook"), "slackwater-manager"),
 )
-_EVERYTHING = ("demo", "kafka", "forecast", "webhook")
+_EVERYTHING = ("demo", "kafka", "forecast", "webhook", "remote")
 SUMS = "SHA256SUMS"
 
 
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         if chosen.show_base:
             say(base_digest(children))
             return 0
-        made = make_release(children, Path(chosen.out), chosen.base)
+        made = make_release(children, Path(chosen.out), chosen.base, chosen.download_from)
     except (ReleaseError, ImageError, SetupError, OSError) as error:
         say(f"release: {error}", sys.stderr)
         return 1
@@ -55,8 +57,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def make_release(children: Children, out: Path, base: str) -> list[Path]:
-    """Into an empty folder; without a base, the wheel and its bill alone."""
+def make_release(
+    children: Children, out: Path, base: str, download_from: str = krew.NOWHERE
+) -> list[Path]:
+    """Into an empty folder; without a base, the wheel, its bill and the kubectl plugin alone."""
     if out.exists() and any(out.iterdir()):
         raise ReleaseError(f"{out} is not empty; remove what is there, or name another with --out")
     out.mkdir(parents=True, exist_ok=True)
@@ -64,6 +68,7 @@ def make_release(children: Children, out: Path, base: str) -> list[Path]:
     stamp = dt.datetime.fromtimestamp(source_epoch(children), dt.UTC).isoformat()
     made = [wheel_twice(uv, out)]
     made.append(_bill(locked_packages(children, uv, _EVERYTHING, stamp), made[0]))
+    made += plugin(made[0], out, download_from)
     if base:
         if (found := base_digest(children)) != base:
             raise ReleaseError(f"the base image here is {found}, not {base}")
@@ -107,6 +112,14 @@ def build_wheel(uv: Path, folder: Path) -> Path:
         )
     [made] = (folder / "dist").glob("*.whl")
     return made
+
+
+def plugin(wheel: Path, out: Path, download_from: str) -> list[Path]:
+    """For krew: the archive and the manifest."""
+    archive, manifest = out / krew.ARCHIVE, out / krew.MANIFEST
+    krew.write_archive(wheel, EPOCH, archive)
+    manifest.write_text(krew.manifest(__version__, digest_of(archive), download_from))
+    return [archive, manifest]
 
 
 def image_twice(children: Children, tag: str, stage: str, target: Path) -> Path:
@@ -171,7 +184,9 @@ Made twice, equal. What a person has to do; this program publishes and signs not
   2. sign it:      gpg --armor --detach-sign {out}/{SUMS}
   3. sign the tag: git tag --sign v<version>
   4. push the images, and sign each by the registry's digest: cosign sign NAME@sha256:...
-  5. write those digests into the release's values (image.digest, manager.image.digest).""")
+  5. write those digests into the release's values (image.digest, manager.image.digest);
+  6. upload {krew.ARCHIVE} to where {krew.MANIFEST} says, which --download-from decides;
+     from there: kubectl krew install --manifest={out}/{krew.MANIFEST}""")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -179,6 +194,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--base", default="", help="the base image's digest, sha256:...")
     parser.add_argument("--show-base", action="store_true", help="print that of the one here")
     parser.add_argument("--wheel-only", action="store_true", help="no images, so no base")
+    parser.add_argument(
+        "--download-from",
+        default=krew.NOWHERE,
+        metavar="URL",
+        help=f"where {krew.ARCHIVE} will be, for krew; default: {krew.NOWHERE}, which is nowhere",
+    )
     parser.add_argument("--out", default=str(ROOT / "dist"), help="an empty folder, or none yet")
     chosen = parser.parse_args(arguments)
     if not (chosen.base or chosen.show_base or chosen.wheel_only):

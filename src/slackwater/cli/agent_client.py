@@ -1,12 +1,14 @@
-"""Reads from a running agent over its unix socket: finds the socket, and decodes the response.
+"""Reads from a running agent: finds its unix socket, and decodes what it answers there, or through
+the API server on another node (cli.agent_source).
 
 Every way in which this fails is one sentence. Bounds the size of the response and the time it
 takes.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 import msgspec
@@ -29,12 +31,42 @@ PATIENCE = 5.0
 _HOW = "start one with `slackwater agent --standalone DIR`, or name another with --agent"
 
 
+#: Control characters in JSON text, escaped or not: whoever can label a pod as an agent's must not
+#: reach the terminal of somebody who asks another node.
+_CONTROL = re.compile(rb"\\u00(?:[01][0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|\x7f|\xc2[\x80-\x9f]")
+_INSTEAD = "\ufffd"
+
+
 class NoAnswer(Failed):
-    """No agent there, or a response that cannot be understood."""
+    """No agent there, or a response that cannot be understood. In one line that can be printed,
+    whatever an agent said."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(each if each.isprintable() else _INSTEAD for each in message))
 
 
-def agent_options(command: _Command) -> _Command:
-    """--agent and --state, the same for every command that asks a running agent."""
+class AgentSource(Protocol):
+    """A running agent that can be asked. `name` is for sentences."""
+
+    name: str
+
+    def get(self, target: str, patience: float) -> "AgentAnswer":
+        """Its answer to a GET, whatever its status. Raises NoAnswer."""
+        ...
+
+
+class SocketAgent:
+    """The agent that listens at a unix socket of this machine."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+
+    def get(self, target: str, patience: float) -> "AgentAnswer":
+        return _get(self.name, target, patience)
+
+
+def socket_options(command: _Command) -> _Command:
+    """--agent and --state: the agent on this machine."""
     agent = click.option(
         "--agent",
         metavar="SOCKET",
@@ -57,54 +89,60 @@ def find_agent(said: str, state: str) -> str:
     return path
 
 
-def ask_explanation(path: str, target: str) -> "list[Explanation]":
+def ask_explanation(agent: AgentSource, target: str) -> "list[Explanation]":
     from slackwater.record.explanation import Explanation
 
     query = {"target": target} if target else {}
-    return ask(path, "/v1/explain", query, list[Explanation])
+    return ask(agent, "/v1/explain", query, list[Explanation])
 
 
-def ask_overview(path: str, patience: float = PATIENCE) -> "Overview":
+def ask_overview(agent: AgentSource, patience: float = PATIENCE) -> "Overview":
     from slackwater.record.overview import Overview
 
-    return ask(path, "/v1/top", {}, Overview, patience)
+    return ask(agent, "/v1/top", {}, Overview, patience)
 
 
 def ask(
-    path: str,
+    agent: AgentSource,
     route: str,
     query: Mapping[str, str],
     kind: type[_Answer],
     patience: float = PATIENCE,
 ) -> _Answer:
     """The answer as `kind`; every way to fail is one sentence."""
-    body = fetch(path, route, query, patience)
+    body = _CONTROL.sub(_INSTEAD.encode(), fetch(agent, route, query, patience))
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NoAnswer(
-            f"{path} answers to {route} what this slackwater cannot read: {error}; "
+            f"{agent.name} answers to {route} what this slackwater cannot read: {error}; "
             "is another program, or another version, listening there?"
         ) from None
 
 
-def fetch(path: str, route: str, query: Mapping[str, str], patience: float) -> bytes:
+def fetch(agent: AgentSource, route: str, query: Mapping[str, str], patience: float) -> bytes:
     """The answer's body; every way to fail is one sentence."""
     from urllib.parse import urlencode
 
-    answer = _get(path, f"{route}?{urlencode(query)}" if query else route, patience)
+    from slackwater.agent.endpoint_client import LARGEST_ANSWER
+
+    target = f"{route}?{urlencode(query)}" if query else route
+    answer = agent.get(target, patience)
     if answer.status == _NOT_FOUND:
         raise NoAnswer(_sentence(answer.body))
     if answer.status != _OK:
-        raise NoAnswer(f"{path} answers {answer.status} to {route}: {_sentence(answer.body)}")
+        said = _sentence(answer.body)
+        raise NoAnswer(f"{agent.name} answers {answer.status} to {route}: {said}")
+    if len(answer.body) > LARGEST_ANSWER:
+        raise NoAnswer(f"{agent.name} answers to {target} with more than {LARGEST_ANSWER} bytes")
     return answer.body
 
 
 def _get(path: str, target: str, patience: float) -> "AgentAnswer":
-    from slackwater.agent.endpoint_client import LARGEST_ANSWER, NoAgentError, ask_agent
+    from slackwater.agent.endpoint_client import NoAgentError, ask_agent
 
     try:
-        answer = ask_agent(path, "GET", target, patience)
+        return ask_agent(path, "GET", target, patience)
     except TimeoutError:
         raise NoAnswer(f"{path} gave no answer in {patience:g} s") from None
     except PermissionError:
@@ -115,9 +153,6 @@ def _get(path: str, target: str, patience: float) -> "AgentAnswer":
         raise NoAnswer(f"no agent answers at {path}: {why}; {_HOW}") from None
     except NoAgentError as error:
         raise NoAnswer(f"what listens at {path} is not an agent: {error}") from None
-    if len(answer.body) > LARGEST_ANSWER:
-        raise NoAnswer(f"{path} answers to {target} with more than {LARGEST_ANSWER} bytes")
-    return answer
 
 
 def _sentence(body: bytes) -> str:

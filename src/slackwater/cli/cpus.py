@@ -8,7 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.agent_client import agent_options, ask, find_agent
+from slackwater.cli.agent_client import AgentSource, ask
+from slackwater.cli.agent_source import agent_options
 from slackwater.cli.cpu_picture import (
     EVERYBODY,
     RESERVED,
@@ -62,7 +63,7 @@ class Shown(enum.Enum):
 )
 @agent_options
 @output_options
-def cpus(shown: Shown, agent: str, state: str, output: Output, no_color: bool) -> None:
+def cpus(shown: Shown, agent: AgentSource, output: Output, no_color: bool) -> None:
     """Who runs on which CPU, and why: the machine as a picture.
 
     Each CPU is a character, the threads of a core side by side: a capital letter for a container
@@ -74,9 +75,10 @@ def cpus(shown: Shown, agent: str, state: str, output: Output, no_color: bool) -
       slackwater cpus                 the picture, and the containers with CPUs of their own
       slackwater cpus -o wide         all containers
       slackwater cpus --plan-defragment   what moving containers would bring
+      slackwater cpus --node node-a   another node's
       slackwater cpus -o json | jq '.containers[] | select(.policy == "exclusive")'
     """
-    found = ask(find_agent(agent, state), _PATH, {}, CpuMap, _PATIENCE)
+    found = ask(agent, _PATH, {}, CpuMap, _PATIENCE)
     if output in (Output.JSON, Output.YAML):
         print_data(found, output)
         return

@@ -9,7 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.agent_client import agent_options, ask_explanation, find_agent
+from slackwater.cli.agent_client import AgentSource, ask_explanation
+from slackwater.cli.agent_source import agent_options
 from slackwater.cli.output import Output, output_options, print_data, wants_colour
 from slackwater.cli.terminal import print_blocks
 from slackwater.model.cgroup import Tier
@@ -44,9 +45,7 @@ _STEPWISE = ("raise", "scale")
 @click.option("--pods", is_flag=True, help="Of a tier: its pods and containers as well.")
 @agent_options
 @output_options
-def explain(
-    target: str, pods: bool, agent: str, state: str, output: Output, no_color: bool
-) -> None:
+def explain(target: str, pods: bool, agent: AgentSource, output: Output, no_color: bool) -> None:
     """Why each value is what it is, or why nothing happened.
 
     POD is a name, namespace/name or a uid; TIER is besteffort, burstable or guaranteed. Without
@@ -58,6 +57,7 @@ def explain(
       slackwater explain besteffort          one tier
       slackwater explain besteffort --pods   one tier, and all that is in it
       slackwater explain default/web         one pod, and what binds it from above
+      slackwater explain default/web --node node-a   what another node's agent says
       slackwater explain -o json | jq '.[] | {target, knob, granted}'
 
     \b
@@ -65,7 +65,7 @@ def explain(
     """
     if pods and target not in _TIERS:
         raise click.UsageError(f"--pods goes with a tier: {', '.join(_TIERS)}")
-    rows = ask_explanation(find_agent(agent, state), f"{target}{PODS}" if pods else target)
+    rows = ask_explanation(agent, f"{target}{PODS}" if pods else target)
     if output in (Output.JSON, Output.YAML):
         print_data(rows, output)
         return

@@ -51,8 +51,19 @@ class NodeForecastReport(msgspec.Struct, frozen=True, rename="camel"):
     problems: tuple[str, ...]
 
 
+def _parse_node(context: click.Context, option: click.Parameter, said: str | None) -> str | None:
+    return None if said is None else parse_object_name(context, option, said)
+
+
 @click.command(short_help="What a node used, what is predicted, what is offered.")
-@click.argument("node", callback=parse_object_name)
+@click.argument("node", required=False, callback=_parse_node)
+@click.option(
+    "--node",
+    "named",
+    metavar="NAME",
+    callback=_parse_node,
+    help="The same as NODE, as the other commands have it.",
+)
 @click.option(
     "--prometheus-endpoint",
     metavar="URL",
@@ -64,7 +75,8 @@ class NodeForecastReport(msgspec.Struct, frozen=True, rename="camel"):
 @cluster_options
 @output_options
 def show(
-    node: str,
+    node: str | None,
+    named: str | None,
     prometheus_endpoint: str,
     kubeconfig: str,
     context: str,
@@ -78,12 +90,13 @@ def show(
     \b
     Examples:
       slackwater forecast show node-a
-      slackwater forecast show node-a --prometheus-endpoint http://localhost:9090
+      slackwater forecast show --node node-a --prometheus-endpoint http://localhost:9090
       slackwater forecast show node-a -o json | jq '.forecast.metrics[].nextPeak'
 
     \b
     Exit codes: 0 it is predicted; 1 it is not, or the cluster cannot be reached; 2 wrong usage.
     """
+    node = _only_name(node, named)
     access = find_cluster_access(kubeconfig, context)
     now = time.time()
     try:
@@ -100,6 +113,15 @@ def show(
     else:
         print_blocks(blocks(found, history, problems, now), wants_colour(no_color))
     raise click.exceptions.Exit(0 if found.ready else 1)
+
+
+def _only_name(*said: str | None) -> str:
+    """Of the argument and the option."""
+    names = {each for each in said if each is not None}
+    if len(names) != 1:
+        problem = "are different nodes" if names else "is missing: name a node"
+        raise click.UsageError(f"NODE {'and --node ' if names else ''}{problem}")
+    return names.pop()
 
 
 History = dict[str, tuple[tuple[float, float], ...]]

@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 COMMANDS = (
     "demo", "doctor", "agent", "manager", "rebalance", "status", "explain", "top", "cpus",
     "simulate", "record", "replay", "release", "resume", "install", "forecast", "calibrate",
-    "normalize",
+    "normalize", "relay",
 )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def completion(shell: str) -> None:
     click.echo(kind(slackwater, {}, "slackwater", "_SLACKWATER_COMPLETE").source())
 
 
-def main() -> None:
+def main(program: str = "slackwater") -> None:
     """Exit codes: 0 done, 1 it did not work or a problem was found, 2 wrong usage or settings."""
     if sys.stdout is None:
         click.echo("slackwater: the result cannot be written: standard output is closed", err=True)
@@ -85,7 +85,7 @@ def main() -> None:
     # So that `finally` runs: a probe removes its scratch cgroup.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        slackwater(prog_name="slackwater")
+        slackwater(prog_name=program)
     except OSError as error:
         # Only writing results is left to fail here: the reader has gone, the disk is full.
         _give_up_stdout()

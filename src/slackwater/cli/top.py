@@ -20,12 +20,8 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
-from slackwater.cli.agent_client import (
-    NoAnswer,
-    agent_options,
-    ask_overview,
-    find_agent,
-)
+from slackwater.cli.agent_client import AgentSource, NoAnswer, ask_overview
+from slackwater.cli.agent_source import agent_options
 from slackwater.cli.output import (
     Output,
     WrongSettings,
@@ -86,8 +82,7 @@ def top(
     once: bool,
     sort: str,
     interval: float,
-    agent: str,
-    state: str,
+    agent: AgentSource,
     output: Output,
     no_color: bool,
 ) -> None:
@@ -98,6 +93,7 @@ def top(
     \b
     Examples:
       slackwater top                         live
+      slackwater top --node node-a           another node, through the API server
       slackwater top --once                  one table
       slackwater top --once -o wide          with containers
       slackwater top -o json | jq '.pods[] | {name, usage, quota}'
@@ -105,23 +101,22 @@ def top(
     \b
     Exit codes: 0 shown, 1 no agent answers, 2 wrong usage.
     """
-    socket = find_agent(agent, state)
     live = output in (Output.TABLE, Output.WIDE) and not once and sys.stdout.isatty()
     if live:
         with contextlib.suppress(KeyboardInterrupt):
-            show_live(socket, sort, interval, wants_colour(no_color))
+            show_live(agent, sort, interval, wants_colour(no_color))
         return
-    _print_once(_ask_until_measured(socket), sort, output, wants_colour(no_color))
+    _print_once(_ask_until_measured(agent), sort, output, wants_colour(no_color))
 
 
-def _ask_until_measured(socket: str) -> Overview:
+def _ask_until_measured(agent: AgentSource) -> Overview:
     """The node once pods were read twice; what is known by then, if the agent is slow."""
-    first = ask_overview(socket)
+    first = ask_overview(agent)
     found, deadline = first, time.monotonic() + _PATIENCE
     while time.monotonic() < deadline and not _is_measured(first, found):
         time.sleep(_BETWEEN_LOOKS)
         with contextlib.suppress(NoAnswer):
-            found = ask_overview(socket)
+            found = ask_overview(agent)
     return found
 
 
@@ -174,9 +169,9 @@ class Keyboard:
         return pressed.decode("ascii", "replace")
 
 
-def show_live(socket: str, sort: str, interval: float, colour: bool) -> None:
+def show_live(agent: AgentSource, sort: str, interval: float, colour: bool) -> None:
     """Until q is pressed. The first request must succeed, so a wrong socket fails at once."""
-    screen = Screen(ask_overview(socket, _ANSWER_TIMEOUT), _now())
+    screen = Screen(ask_overview(agent, _ANSWER_TIMEOUT), _now())
     console = Console(highlight=False, color_system="auto" if colour else None)
     with (
         Keyboard() as keyboard,
@@ -188,7 +183,7 @@ def show_live(socket: str, sort: str, interval: float, colour: bool) -> None:
             if any(letter in _QUIT for letter in key):
                 return
             sort = _SORTS.get(key, sort)
-            screen = next_screen(screen, lambda: ask_overview(socket, _ANSWER_TIMEOUT), _now())
+            screen = next_screen(screen, lambda: ask_overview(agent, _ANSWER_TIMEOUT), _now())
 
 
 def next_screen(before: Screen, look: Callable[[], Overview], now: dt.datetime) -> Screen:

@@ -43,13 +43,14 @@ _COMPRESSED = ("gzip", "x-gzip", "deflate")
 
 class HttpRequest(msgspec.Struct, frozen=True):
     """`target` is the path with its query, without the server's prefix; `patience`, in seconds, is
-    for a server that is known to take its time."""
+    for a server that is known to take its time; `headers` are those of this request alone."""
 
     method: str
     target: str
     body: bytes = b""
     content_type: str = ""
     patience: float = 0.0
+    headers: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.method} {self.target.partition('?')[0]}"
@@ -179,6 +180,20 @@ class Connection:
 
     def close(self) -> None:
         self._http.close()
+
+    def send_bytes(self, data: bytes, timeout: float) -> None:
+        """After an upgrade: what is no HTTP any more. Raises OSError."""
+        if self._http.sock is None:
+            raise ConnectionResetError
+        self._set_timeout(timeout)
+        self._http.sock.sendall(data)
+
+    def receive_bytes(self, response: "http.client.HTTPResponse", timeout: float) -> bytes:
+        """After an upgrade: what came, b"" where the peer has ended. Raises OSError.
+
+        By the response's own reader, which may have read ahead of its head."""
+        self._set_timeout(timeout)
+        return response.fp.read1(_PIECE)
 
     def _put(self, request: HttpRequest, headers: Iterable[tuple[str, str]]) -> None:
         """http.client's own `request` takes each header once; Impersonate-Group may be several."""

@@ -8,13 +8,14 @@ be shared between threads.
 
 import contextlib
 import enum
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Generic, TypeVar
 
 import msgspec
 
 from slackwater.contract.resources import PODS, ObjectSelector, Resource
 from slackwater.http.connection import HttpRequest
+from slackwater.http.upgraded import UpgradedConnection
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.list_scanner import ListScanner
@@ -218,6 +219,15 @@ class Client:
         }
         call = HttpRequest("GET", _with(resource.path(namespace), query))
         return self._transport.open_stream(call, silence)
+
+    def upgrade(
+        self, path: str, query: Iterable[tuple[str, str]], headers: Iterable[tuple[str, str]]
+    ) -> UpgradedConnection:
+        """A GET that asks for another protocol by these headers, such as a websocket's."""
+        from urllib.parse import urlencode
+
+        target = f"{path}?{urlencode(list(query))}"
+        return self._transport.open_upgrade(HttpRequest("GET", target, headers=tuple(headers)))
 
     def close(self) -> None:
         """Closes the calling thread's connection; the next call opens another."""

@@ -11,12 +11,14 @@ else is the caller's.
 import threading
 import time
 from collections.abc import Callable, Generator
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from slackwater.http.connection import Connection, HttpRequest, read_body
 from slackwater.http.endpoint import Identity
 from slackwater.http.errors import ConnectionDroppedError, RequestError, UnreachableError
 from slackwater.http.tls import TlsContexts
+from slackwater.http.upgraded import UpgradedConnection
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError, excerpt, refusal
 from slackwater.kube.list_scanner import LARGEST_OBJECT
@@ -94,6 +96,18 @@ class Transport:
         connection, response = self._send_authenticated(request, silence)
         return WatchStream(connection, response, request, silence, self._keep)
 
+    def open_upgrade(self, request: HttpRequest) -> UpgradedConnection:
+        """The connection and its answer's headers, if the server switches protocols (101)."""
+        connection, response = self._send_authenticated(request, self._timeout)
+        if response.status != HTTPStatus.SWITCHING_PROTOCOLS:
+            body = self._read_body(connection, response, request, _LARGEST_REFUSAL)
+            asked = f"{request} at {self._access.server}"
+            raise UnreachableError(
+                f"{asked}: the answer is {response.status} instead of another protocol; does a "
+                f"proxy in between not pass on websockets? It says {excerpt(bytes(body))}"
+            )
+        return UpgradedConnection(connection, response, request)
+
     def close(self) -> None:
         """Closes the connections that nobody uses now."""
         with self._lock:
@@ -120,7 +134,8 @@ class Transport:
     def _send_authenticated(
         self, request: HttpRequest, timeout: float
     ) -> "tuple[Connection, http.client.HTTPResponse]":
-        """The connection and the head of a 2xx answer; after a 401 credentials are renewed once."""
+        """The connection and the head of an answer that is no refusal; after a 401 credentials are
+        renewed once."""
         identity = self._access.credentials.identity()
         connection, response = self._send(request, identity, timeout)
         if response.status == 401:
@@ -129,7 +144,8 @@ class Transport:
                 raise refused
             identity = self._access.credentials.identity()
             connection, response = self._send(request, identity, timeout)
-        if not 200 <= response.status < 300:
+        switched = response.status == HTTPStatus.SWITCHING_PROTOCOLS
+        if not (switched or 200 <= response.status < 300):
             raise self._status_error(connection, response, request)
         return connection, response
 
@@ -240,6 +256,7 @@ class Transport:
             # Compression costs more CPU than it saves inside a cluster.
             ("Accept-Encoding", "identity"),
             *self._access.headers,
+            *request.headers,
         ]
         if identity.authorization:
             headers.append(("Authorization", identity.authorization))

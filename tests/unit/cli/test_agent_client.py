@@ -13,6 +13,7 @@ import pytest
 from slackwater.agent import endpoint_client
 from slackwater.cli.agent_client import (
     NoAnswer,
+    SocketAgent,
     ask,
     ask_explanation,
     ask_overview,
@@ -48,12 +49,12 @@ def listening(tmp_path: Path) -> Iterator[socket.socket]:
 
 def test_no_answer_in_time(listening: socket.socket) -> None:
     with pytest.raises(NoAnswer, match=r"/s gave no answer in 0.2 s"):
-        ask_overview(listening.getsockname(), 0.2)
+        ask_overview(SocketAgent(listening.getsockname()), 0.2)
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(NoAnswer, match=r"no agent answers at .* start one with `slackwater agent"):
-        ask_overview(str(tmp_path / "gone"))
+        ask_overview(SocketAgent(str(tmp_path / "gone")))
 
 
 def test_who_may_not_use_the_socket_hears_who_may(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +63,7 @@ def test_who_may_not_use_the_socket_hears_who_may(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(endpoint_client, "ask_agent", refuse)
     with pytest.raises(NoAnswer, match=r"/s: user \d+ may not use it; ask as root"):
-        ask_overview("/s")
+        ask_overview(SocketAgent("/s"))
 
 
 def test_somebody_else_listens(listening: socket.socket) -> None:
@@ -75,7 +76,7 @@ def test_somebody_else_listens(listening: socket.socket) -> None:
     thread = threading.Thread(target=greet)
     thread.start()
     with pytest.raises(NoAnswer, match="is not an agent: BadStatusLine"):
-        ask_overview(listening.getsockname())
+        ask_overview(SocketAgent(listening.getsockname()))
     thread.join()
 
 
@@ -95,19 +96,41 @@ def test_somebody_else_listens(listening: socket.socket) -> None:
 )
 def test_answers_that_are_none(status: int, body: bytes, said: str) -> None:
     with served_agent(always(body, status)) as server, pytest.raises(NoAnswer) as caught:
-        ask_overview(server.address)
+        ask_overview(SocketAgent(server.address))
     assert said in caught.value.message
     assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("sent", ["\x1b[2J", "\x07", "\x7f", "\x9b31m", "\r", "\0"])
+@pytest.mark.parametrize("escaped", ["by its number", "not at all"])
+def test_no_answer_moves_the_cursor(sent: str, escaped: str) -> None:
+    """It may be a tenant's pod that answers as an agent."""
+    number = f"\\u{ord(sent[0]):04x}{sent[1:]}"
+    text = f'[{{"target": "a{number if escaped == "by its number" else sent}b", "level": "pod"}}]'
+    with served_agent(always(text.encode())) as server:
+        try:
+            [row] = ask_explanation(SocketAgent(server.address), "")
+        except NoAnswer as error:  # JSON has no such character
+            assert error.message.isprintable()
+        else:
+            assert row.target == f"a\ufffd{sent[1:]}b"
+
+
+def test_no_error_moves_the_cursor() -> None:
+    told = always({"error": "there is\x1b[2J no \u009bpod"}, 404)
+    with served_agent(told) as server, pytest.raises(NoAnswer) as caught:
+        ask_overview(SocketAgent(server.address))
+    assert caught.value.message == "there is\ufffd[2J no \ufffdpod"
 
 
 def test_what_is_asked_and_what_comes_back() -> None:
     row = Explanation(target="a/b c", level="pod")
     with served_agent(always([row])) as server:
-        assert ask_explanation(server.address, "a/b c") == [row]
-        assert ask_explanation(server.address, "") == [row]
+        assert ask_explanation(SocketAgent(server.address), "a/b c") == [row]
+        assert ask_explanation(SocketAgent(server.address), "") == [row]
         assert server.asked == ["/v1/explain?target=a%2Fb+c", "/v1/explain"]
         server.reply = always({"apiVersion": "slackwater.io/v1", "tick": 7, "later": "field"})
-        assert ask_overview(server.address) == Overview(tick=7)
+        assert ask_overview(SocketAgent(server.address)) == Overview(tick=7)
         server.reply = always(3)
-        assert ask(server.address, "/x", {}, int) == 3
+        assert ask(SocketAgent(server.address), "/x", {}, int) == 3
     assert msgspec.json.decode(msgspec.json.encode(row), type=Explanation) == row

@@ -90,6 +90,10 @@ class Wire:
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raise HangUp
 
+    def receive(self) -> bytes:
+        """What the peer sends after its request, as on a websocket; b"" where it has left."""
+        return self._connection.recv(1 << 16)
+
     def is_left(self) -> bool:
         """Whether the peer has closed: it says nothing while it watches."""
         poll = select.poll()

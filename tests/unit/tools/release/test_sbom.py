@@ -14,7 +14,7 @@ from tools.provision import ROOT, cache_folder, provide_uv
 from tools.release.__main__ import ReleaseError, main, make_release, write_sums
 from tools.release.sbom import encode, locked_packages, read_status, with_debian
 
-EXTRAS = ("demo", "kafka", "forecast", "webhook")
+EXTRAS = ("demo", "kafka", "forecast", "webhook", "remote")
 STAMP = "2026-01-02T03:04:05+00:00"
 STATUS = """\
 Package: libstdc++6

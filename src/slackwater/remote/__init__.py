@@ -1,0 +1,1 @@
+"""Agents of other nodes, asked through the API server with the user's own rights."""
