@@ -21,14 +21,14 @@ class Resident:
     """One replica, as a process of its own."""
 
     def __init__(
-        self, stage: Stage, kubeconfig: Path, scene: str, identity: str, log: Path
+        self, stage: Stage, kubeconfig: Path, scene: str, identity: str, log: Path, *flags: str
     ) -> None:
         known = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME")}
         command = [
             *(sys.executable, "-m", "slackwater", "rebalance", "loop", WORKLOAD, "-n", scene),
             *("--kubeconfig", str(kubeconfig), "--identity", identity, "--listen", "127.0.0.1:0"),
             *("--prometheus-endpoint", stage.endpoint, "--lease-namespace", NAMESPACE),
-            *("--interval", "10s", *ANY_AGE),
+            *("--interval", "10s", *ANY_AGE, *flags),
         ]
         self.log = log
         with log.open("wb") as out:
@@ -62,9 +62,9 @@ class Resident:
 
 @contextmanager
 def resident(
-    stage: Stage, kubeconfig: Path, scene: str, identity: str, folder: Path
+    stage: Stage, kubeconfig: Path, scene: str, identity: str, folder: Path, *flags: str
 ) -> Iterator[Resident]:
-    made = Resident(stage, kubeconfig, scene, identity, folder / f"{identity}.log")
+    made = Resident(stage, kubeconfig, scene, identity, folder / f"{identity}.log", *flags)
     try:
         yield made
     finally:

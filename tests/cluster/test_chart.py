@@ -26,6 +26,8 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "rebalancer.clusterWide=true",
         "serviceMonitor.enabled=true",
         "prometheusRule.enabled=true",
+        "prometheusRule.runbookUrl=https://wiki.example.com/runbooks/",
+        "dashboards.enabled=true",
         "agent.volcanoNamespace=volcano-system",
         "image.pullSecrets={registry}",
         "apiServer.host=192.0.2.1",
@@ -152,6 +154,8 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
         ("image.pullPolicy=Sometimes", "'/image/pullPolicy': value must be one of 'Always'"),
         ("priorityClass.create=true", "additional properties 'priorityClass' not allowed"),
         ("networkPolicy.apiServerPorts=null", ""),
+        ("prometheusRule.runbookUrl=wiki", "'/prometheusRule/runbookUrl': 'wiki' does not match"),
+        ("dashboards.labels=grafana", "'/dashboards/labels': got string, want object or null"),
         ("rebalancer.mode=job", "'/rebalancer/mode': value must be one of 'cronjob', 'deployment'"),
         ("rebalancer.replicas=0", "'/rebalancer/replicas': minimum: got 0, want 1"),
         ("rebalancer.deadlineSeconds=5", "'/rebalancer/deadlineSeconds': minimum: got 5, want 60"),
@@ -220,6 +224,49 @@ def test_only_the_named_cgroups_can_be_written(helm: str) -> None:
     assert cgroups() == [("", False)]
     narrow = cgroups("agent.paths.writable={cpu/kubepods,cpuset/kubepods}")
     assert narrow == [("", True), ("/cpu/kubepods", False), ("/cpuset/kubepods", False)]
+
+
+def test_dashboards_are_found_by_grafanas_sidecar(helm: str) -> None:
+    found = documents(render(helm, "there", "dashboards.enabled=true"))
+    maps = [each for each in found if "dashboard" in each["metadata"]["name"]]
+    assert len(maps) == len(list((CHART / "dashboards").iterdir())) == 4
+    for each in maps:
+        assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert "annotations" not in each["metadata"]
+        [(name, text)] = each["data"].items()
+        whole = (CHART / "dashboards" / name.removeprefix("slackwater-")).read_text()
+        assert json.loads(text) == json.loads(whole)
+
+
+@pytest.mark.parametrize(
+    ("values", "names", "pages"),
+    [
+        ((), {"normalization", "recording", "alerts"}, set()),
+        (("prometheusRule.alerts=false",), {"normalization", "recording"}, set()),
+        (
+            ("prometheusRule.runbookUrl=https://wiki.example.com/runbooks/",),
+            {"normalization", "recording", "alerts"},
+            {"https://wiki.example.com/runbooks/SlackwaterAgentDown.md"},
+        ),
+    ],
+)
+def test_rules_are_those_of_the_files(
+    helm: str, values: tuple[str, ...], names: set[str], pages: set[str]
+) -> None:
+    found = documents(render(helm, "there", "prometheusRule.enabled=true", *values))
+    rules = {each["metadata"]["name"].removeprefix("slackwater-"): each["spec"]["groups"]
+             for each in found if each["kind"] == "PrometheusRule"}  # fmt: skip
+    assert rules.keys() == names
+    assert {group["interval"] for groups in rules.values() for group in groups} == {"30s"}
+    alerts = [rule for group in rules.get("alerts", ()) for rule in group["rules"]]
+    urls = {each["annotations"].get("runbook_url") for each in alerts} - {None}
+    assert pages <= urls
+    assert len(urls) == (len(alerts) if pages else 0)
+    for name in names - {"normalization"}:
+        whole = yaml.safe_load((CHART / "rules" / f"{name}.yaml").read_text())["groups"]
+        for rule in (rule for group in rules[name] for rule in group["rules"]):
+            rule.get("annotations", {}).pop("runbook_url", None)
+        assert [each["rules"] for each in rules[name]] == [each["rules"] for each in whole]
 
 
 PROBES = {

@@ -128,9 +128,9 @@ NORMALIZED_QUOTA = MetricDefinition(
     "slackwater_pod_normalized_cpu_quota_cores",
     _GAUGE,
     ("namespace", "pod"),
-    "A pod's quota after the division, in this machine's CPUs; of a pod that is not limited "
-    "itself, its limited containers' together. Only where normalization is on, for at most 250 "
-    "pods.",
+    "A pod's quota after the division, in this machine's CPUs: its own, or its containers' "
+    "together where that is less or only they are limited. Only where normalization is on, for at "
+    "most 250 pods.",
 )
 NODE_USAGE = MetricDefinition(
     "slackwater_node_cpu_usage_cores",

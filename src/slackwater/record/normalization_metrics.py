@@ -52,13 +52,13 @@ def _quota_samples(record: TickRecord) -> Iterator[MetricSample]:
 
 
 def _quota_of(pod: Workload, scaled: dict[int, Grant]) -> float | None:
-    """The pod's own quota, or of one that is unlimited itself its containers' together; None where
-    nothing of it is limited."""
+    """The pod's own quota or its containers' together, whichever is less: on cgroup v1 the pod's
+    keeps room for containers that start with their whole limit. None where nothing is limited."""
     whole = _cores(pod.ref, scaled)
-    if whole is not None:
-        return whole
     parts = [cores for each in pod.containers if (cores := _cores(each.ref, scaled)) is not None]
-    return sum(parts) if parts else None
+    if whole is None:
+        return sum(parts) if parts else None
+    return min(whole, sum(parts)) if parts and len(parts) == len(pod.containers) else whole
 
 
 def _cores(ref: CgroupRef | Gap, scaled: dict[int, Grant]) -> float | None:

@@ -125,7 +125,8 @@ def test_every_value_is_used_by_a_template() -> None:
     text = "".join(path.read_text() for path in TEMPLATES)
     used = {word for found in re.findall(r"[$.][A-Za-z.$]+", text) for word in found.split(".")}
     # keys of these are passed on whole
-    whole = {"resources", "requests", "limits", "updateStrategy", "rollingUpdate", "nodeSelector"}
+    whole = {"resources", "requests", "limits", "updateStrategy", "rollingUpdate", "nodeSelector",
+             "labels"}  # fmt: skip
 
     def names(values: dict[str, Any]) -> set[str]:
         inner = (names(each) for key, each in values.items()

@@ -71,6 +71,21 @@ def test_a_scaled_quota(whole: int | Unlimited) -> None:
     assert cores == pytest.approx(1 / 1.2)
 
 
+def test_what_binds_is_the_smaller_of_the_pods_and_its_containers() -> None:
+    """On cgroup v1 a pod's own keeps room for containers that start with their whole limit."""
+    made = decided(node())
+    kept = [
+        msgspec.structs.replace(grant, value=MilliCpu(2000), exact=None)
+        if grant.target == pod_ref(1)
+        else grant
+        for grant in made.story.grants
+    ]
+    story = msgspec.structs.replace(made.story, grants=tuple(kept))
+    quotas = of(msgspec.structs.replace(made, story=story))[QUOTA]
+    assert isinstance(quotas, dict)
+    assert list(quotas.values()) == [pytest.approx(1 / 1.2)]
+
+
 def test_a_pod_without_any_limit_has_no_scaled_one() -> None:
     bare = snapshot(pod(box("c1")))
     found = of(decided(bare))

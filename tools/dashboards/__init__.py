@@ -1,0 +1,1 @@
+"""Grafana dashboards of the chart: what they show (pages), and how Grafana writes it (grafana)."""
