@@ -6,8 +6,8 @@ An HTML comment before a block of text names the command that printed it, and it
 
 The command runs in a folder that has only `examples` and `docs` of this source. `agent` is a
 scenario: it is simulated to its end, and the agent's own endpoints answer from what it holds then.
-A line `…` in the block stands for lines that are left out. Without `--check` blocks that differ are
-written anew; those with `…` are only told.
+A line `…` in the block stands for lines that are left out, `…` in a line for some characters.
+Without `--check` blocks that differ are written anew; those with `…` are only told.
 """
 
 import argparse
@@ -132,11 +132,10 @@ def printed(sample: Sample) -> tuple[str, ...]:
             state.mkdir()
             open_now.enter_context(answering_agent(ROOT / sample.agent, state))
             words += ["--state", str(state)]
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
         done = subprocess.run(
             [sys.executable, "-m", PROGRAM, *words],
             cwd=folder,
-            env={**environ, "COLUMNS": str(sample.width), "NO_COLOR": "1", "PYTHONUTF8": "1"},
+            env=clean_environment(str(sample.width)),
             capture_output=True,
             text=True,
             check=False,
@@ -145,6 +144,12 @@ def printed(sample: Sample) -> tuple[str, ...]:
         said = done.stderr.strip() or "nothing"
         raise SampleError(f"{sample.place()}: `{sample.command}` printed no result: {said}")
     return tuple(line.rstrip() for line in done.stdout.rstrip().splitlines())
+
+
+def clean_environment(columns: str) -> dict[str, str]:
+    """Without what of this machine would change an output."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
+    return {**kept, "COLUMNS": columns, "NO_COLOR": "1", "PYTHONUTF8": "1"}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""README: commands can be typed as they stand, links lead somewhere, every block is accounted for."""
+"""README: commands can be typed as they stand, links lead somewhere, blocks are accounted for."""
 
 import re
 import shlex
