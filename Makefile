@@ -6,7 +6,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test check cluster demo bench house assurance versions release clean have-python
+.PHONY: help test check cluster demo docs bench house assurance versions release clean have-python
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/  make \1#\2/p' Makefile | while IFS='#' read -r name what; do printf '%-14s %s\n' "$$name" "$$what"; done
@@ -26,6 +26,9 @@ cluster: have-python ## a real cluster with a node on this machine, until Ctrl-C
 demo: have-python ## a service, a hog and the agent on this machine, for a minute; a picture
 	@$(PYTHON) -m tools.setup demo
 	@$(VENV)/slackwater demo $(ARGS)
+
+docs: have-python ## all pages as a site with search, in build/docs; broken links are errors
+	@$(PYTHON) -m tools.docs $(ARGS)
 
 bench: have-python ## every program in benchmarks/, one after another
 	@$(PYTHON) -m tools.setup check

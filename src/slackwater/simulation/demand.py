@@ -206,7 +206,7 @@ class _NoiseShape(SettingsStruct, frozen=True):
 
 #: Shapes that a file states just as the simulation uses them, and those that are converted.
 _Shape = Daily | Spike | _SquareShape | _StepsShape | _NoiseShape
-_SHAPES: dict[str, type[_Shape]] = {
+SHAPES: dict[str, type[_Shape]] = {
     "daily": Daily,
     "spike": Spike,
     "square": _SquareShape,
@@ -219,7 +219,7 @@ def read_demand(field: Field, chance: Chance) -> Demand:
     """A bare quantity is steady."""
     if not isinstance(field.value, dict):
         return Steady(milli_cpu(field))
-    names = ("steady", *_SHAPES, "sum")
+    names = ("steady", *SHAPES, "sum")
     shapes = members(field)
     if len(shapes) != 1 or shapes[0][0] not in names:
         seen = quoted(", ".join(key for key, _ in shapes))
@@ -231,7 +231,7 @@ def read_demand(field: Field, chance: Chance) -> Demand:
         case "sum":
             return _read_sum(inner, chance)
         case _:
-            shape = read_struct(inner, _SHAPES[name])
+            shape = read_struct(inner, SHAPES[name])
             return shape if isinstance(shape, Daily | Spike) else shape.demand(chance)
 
 

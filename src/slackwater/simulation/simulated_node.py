@@ -355,6 +355,7 @@ class SimulatedAgent(msgspec.Struct, frozen=True):
     snapshot_reader: SimulatedSnapshotReader
     actuator: Executor
     ledger: Ledger
+    shared: SharedState
 
     def end(self) -> None:
         """Like kill -9: its descriptors are closed, and with them its lock on the ledger."""
@@ -379,17 +380,20 @@ def start_agent(
 
     snapshot_reader = SimulatedSnapshotReader(kernel, node.kubepods, stated, node.machine)
     actuator = Executor(ledger, kernel, None, clock)
+    version = kernel.version(QUOTA)
+    shared = SharedState(Journal(_KEPT), TickCounters(), _nobody_waits, version)
     dependencies = AgentDependencies(
         source=source,
         snapshot_reader=snapshot_reader,
         actuator=actuator,
-        shared=SharedState(Journal(_KEPT), TickCounters(), _nobody_waits),
+        shared=shared,
         machine_cpu=MilliCpu(node.cpus * 1000),
         clock=clock,
         policies=policies,
         commands=commands,
     )
-    return SimulatedAgent(Agent(dependencies, tell, overrides), snapshot_reader, actuator, ledger)
+    agent = Agent(dependencies, tell, overrides)
+    return SimulatedAgent(agent, snapshot_reader, actuator, ledger, shared)
 
 
 def _nobody_waits() -> None:

@@ -16,6 +16,7 @@ from slackwater.agent.dependencies import (
 from slackwater.agent.program import (
     Agent,
 )
+from slackwater.agent.shared_state import SharedState
 from slackwater.execution.ledger import Ledger
 from slackwater.model.cpus import CpuPolicy
 from slackwater.model.elastic import ELASTIC_CPU
@@ -140,6 +141,11 @@ class Simulation:
     def agent(self) -> Agent:
         """The one that runs, or ran last."""
         return self._process.agent
+
+    @property
+    def shared(self) -> SharedState:
+        """What the agent's endpoints answer from."""
+        return self._process.shared
 
     def close(self) -> None:
         self._process.end()
