@@ -24,6 +24,8 @@ CHAPTERS = (
             "docs/user-defined-metrics.md",
             "docs/cpu-sets.md",
             "docs/normalization.md",
+            "docs/dashboards.md",
+            "docs/runbooks",
         ),
     ),
     Chapter("Look up", ("docs/reference/index.md", "docs/reference")),

@@ -39,6 +39,7 @@ from slackwater.observation.objects.pod_decoding import decode_pod
 from slackwater.policies.catalog import SETTINGS
 from slackwater.prediction.parameters import read_parameters
 from slackwater.rebalancer.sources.cluster_reader import read_pod
+from slackwater.report import fetch_objects, pod_owners
 from slackwater.settings import rebalancer_document
 from slackwater.simulation.demand import Chance, read_demand
 from slackwater.simulation.scenario_file import scenario_in
@@ -287,6 +288,10 @@ def api_objects_as_json() -> tuple[Reader, ...]:
               covers=("observation.objects.pod_decoding.decode_pod",)),
         _raws("owned-pod", lambda raw: read_pod(decode_struct(raw, OwnedPod, _SOURCE)), seeds.POD,
               covers=("rebalancer.sources.cluster_reader.read_pod",), contract=(InvalidError,)),
+        _raws("report-node", fetch_objects.read_listed_node, seeds.NODE,
+              covers=("report.fetch_objects.read_listed_node",)),
+        _raws("report-pod", pod_owners.read_owned_pod, seeds.POD,
+              covers=("report.pod_owners.read_owned_pod",)),
         *of_manager,
     )  # fmt: skip
 

@@ -25,6 +25,7 @@ def readers(folder: Path) -> tuple[Reader, ...]:
 _FILES = "opens kernel files; their texts are the rows kernel-* and proc-*"
 _KNOB = "reads a knob; its text is the row knob"
 _SOURCE_OF_OBJECTS = "asks its informers or the simulation; the objects are rows"
+_LEDGER = "a line of the ledger: the rows ledger and ledger-lines"
 _CLIENT = "asks through a client, whose decoding is in rows; the rest are typed values"
 #: Functions of such a name that are not in the table, and why.
 EXEMPT: Mapping[str, str] = {
@@ -36,9 +37,12 @@ EXEMPT: Mapping[str, str] = {
     "contract.rebalancer_environment.read_variables": "hands texts on as they are",
     "demo.cgroup_tree.read_file": "reads what the demo wrote",
     "demo.measurements.CpuMeter.read": _FILES,
+    "doctor.examination.read_now": "the clock",
     "execution.cgroup_writer.CgroupWriter.read": _KNOB,
     "execution.executor.Executor.read_quota": _KNOB,
     "execution.knob_writer.KnobFiles.read": "a protocol",
+    "execution.ledger_lines.decode_header": _LEDGER,
+    "execution.ledger_lines.decode_json": _LEDGER,
     "execution.unit_writer.UnitWriter.read": "a unit's properties: the row systemd-wire",
     "http.connection.read_body": "bytes as they are, bounded",
     "kube.informer.ObjectStore.read_listed": "decode_name and a reader of the rows api-*",
@@ -66,6 +70,7 @@ EXEMPT: Mapping[str, str] = {
     "rebalancer.sources.kafka_exporter.read_lag": _CLIENT,
     "rebalancer.sources.metrics_api.read_usage": _CLIENT,
     "rebalancer.sources.prometheus_usage.read_usage": _CLIENT,
+    "report.fetch_series.SeriesReader.read": _CLIENT,
     "settings.manager.read_prometheus": "flags, of the same schema as the row rebalancer-settings",
     "simulation.fake_kernel.FakeKernel.read": _SOURCE_OF_OBJECTS,
     "simulation.simulated_node.ScenarioSource.read": _SOURCE_OF_OBJECTS,

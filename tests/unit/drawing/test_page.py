@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 SVG = "{http://www.w3.org/2000/svg}"
 _CLASS = re.compile(r"\.([a-z0-9]+) \{")
 #: The elements of a picture, as text.
-_ELEMENT = re.compile(r"[\"']<(svg|rect|line|path|polyline|circle|text|style)\b[ >]")
+_ELEMENT = re.compile(r"[\"']<(svg|rect|line|path|polyline|circle|text)\b[ >]")
 
 
 def classes_of(sheet: str) -> set[str]:
