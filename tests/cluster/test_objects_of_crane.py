@@ -1,6 +1,7 @@
 """A cluster that had Crane's own definitions: its objects stay, and what was wrong is told."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
 from slackwater.model.problem import InvalidError
 from tests.cluster.kube_world import serves
+from tests.cluster.kubernetes_version import MINOR
 from tests.cluster.test_objects import CHART
 from tests.unit.contract.crane import documents as whole
 from tests.unit.contract.crane.documents import spoilt
@@ -98,13 +100,17 @@ def test_objects_of_cranes_time(client: Client) -> None:
         read_node_qos(bad, "server")
 
     # What is wrong and stays so does not keep the manager from saying it, nor anyone from a label.
-    told = client.apply(
-        NODE_QOS, "bad", copy.deepcopy(STATUS), manager="test", subresource="status"
-    )
-    assert b"nothing: it is wrong" in told
+    # Only 1.30 refuses the status of an object whose rules its definition would not take any more.
     labelled = {"metadata": {"labels": {"seen": "yes"}}}
-    client.patch(NODE_QOS, "bad", labelled, kind=PatchKind.MERGE)
-    assert _stored(client, "bad")["metadata"]["labels"] == {"seen": "yes"}
+    status = copy.deepcopy(STATUS)
+    writes = (
+        lambda: client.apply(NODE_QOS, "bad", status, manager="test", subresource="status"),
+        lambda: client.patch(NODE_QOS, "bad", labelled, kind=PatchKind.MERGE),
+    )
+    assert [_is_refused(write) for write in writes] == [MINOR == 30, False]
+    kept = _stored(client, "bad")
+    assert ("status" in kept) is (MINOR != 30)
+    assert kept["metadata"]["labels"] == {"seen": "yes"}
 
     # Who changes the rules has to mend them.
     bad["spec"]["rules"][0]["avoidanceThreshold"] = 9
@@ -113,6 +119,15 @@ def test_objects_of_cranes_time(client: Client) -> None:
     bad["spec"]["rules"][0]["metricRule"]["value"] = 1
     client.patch(NODE_QOS, "bad", {"spec": bad["spec"]}, kind=PatchKind.MERGE)
     assert read_node_qos(_stored(client, "bad"), "server").spec.rules[0].avoidance_threshold == 9
+
+
+def _is_refused(write: Callable[[], bytes]) -> bool:
+    try:
+        write()
+    except HttpStatusError as refused:
+        assert "metricRule.value" in str(refused)
+        return True
+    return False
 
 
 def _stored(client: Client, name: str) -> dict[str, Any]:
