@@ -39,6 +39,8 @@ from slackwater.observation.objects.pod_decoding import decode_pod
 from slackwater.policies.catalog import SETTINGS
 from slackwater.prediction.parameters import read_parameters
 from slackwater.rebalancer.sources.cluster_reader import read_pod
+from slackwater.report.fetch_objects import read_listed_node
+from slackwater.report.pod_owners import read_owned_pod
 from slackwater.settings import rebalancer_document
 from slackwater.simulation.demand import Chance, read_demand
 from slackwater.simulation.scenario_file import scenario_in
@@ -257,6 +259,10 @@ def api_objects_as_json() -> tuple[Reader, ...]:
               contract=(UnreachableError,)),
         _raws("scheduled-pod", read_scheduled_pod, seeds.POD,
               covers=("manager.scheduled_pod.read_scheduled_pod",)),
+        _raws("report-pod", read_owned_pod, seeds.POD,
+              covers=("report.pod_owners.read_owned_pod",)),
+        _raws("report-node", read_listed_node, seeds.NODE,
+              covers=("report.fetch_objects.read_listed_node",)),
         _raws("slo-config-object", read_slo_config_object, seeds.CONFIG_MAP,
               covers=("manager.slo_config_memory.read_slo_config_object",)),
         _raws("prediction-object", prediction_object.read_prediction_object, seeds.PREDICTION,
