@@ -68,7 +68,7 @@ def _list(client: Client, kind: Resource, read: Callable[[msgspec.Raw], T]) -> t
     def attempt(raw: msgspec.Raw) -> T | None:
         try:
             return read(raw)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeError):
             return None
 
     try:

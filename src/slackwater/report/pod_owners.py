@@ -90,7 +90,7 @@ def _workload(meta: _Meta) -> str:
 def _cores(text: str | float) -> float:
     """An odd request is the API server's to refuse; here it is none."""
     try:
-        return parse_milli_cpu(str(text)) / 1000
+        return max(parse_milli_cpu(str(text)), 0) / 1000
     except QuantityError:
         return 0.0
 

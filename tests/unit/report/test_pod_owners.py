@@ -52,7 +52,7 @@ def test_a_pod_that_has_ended(phase: str, ended: bool) -> None:
 
 
 def test_an_odd_request_is_none() -> None:
-    assert read_owned_pod(pod("odd", a="much", b="250m")).requested == 0.25
+    assert read_owned_pod(pod("odd", a="much", b="250m", c="-4")).requested == 0.25
 
 
 def test_an_owner_that_does_not_control_is_no_owner() -> None:
