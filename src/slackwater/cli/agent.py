@@ -173,10 +173,10 @@ def agent(
         )
     if scratch and (standalone is None or kubepods):
         raise WrongSettings("--scratch needs --standalone, and makes the tree of --kubepods itself")
-    access = None
+    access = _find_access(kubeconfig, context) if standalone is None else None
     if standalone is None:
         # The kubelet registers its host by the name in lower case.
-        node, access = node or host.lower(), _find_access(kubeconfig, context)
+        node = node or host.lower()
     orders = CommandLineOverrides(node, host, texts_of(settings), _features(supported_features))
     if problems := list(_wrong_settings(standalone or "", orders, access)):
         raise WrongSettings("\nslackwater: ".join(problems))

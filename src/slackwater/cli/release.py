@@ -115,8 +115,8 @@ def release(
         roots = make_roots(cgroup_root, proc_root, sys_root, host_root)
         paths = NodePaths(roots, kubepods, state, lasting)
         with reporting_errors():
-            told, left = _release(paths)
-            entries = list(told)
+            found, left = _release(paths)
+            entries += found
     else:
         click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
     if output is Output.JSON:

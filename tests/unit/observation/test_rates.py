@@ -43,11 +43,10 @@ def test_throttled_periods_are_a_part_of_all_and_never_more() -> None:
         (4_000_000, 130, 26, 3_000_000),
         (5_000_000, 130, 26, 3_000_000),
     )
-    found = []
+    found: list[Rate] = []
     for at, periods, throttled, time in held_back:
         times = CpuTimes(Micros(at), periods, throttled, Micros(time))
-        [*rate] = of_groups(rates, CgroupReading(REF, Micros(at), times)).values()
-        found += rate
+        found += of_groups(rates, CgroupReading(REF, Micros(at), times)).values()
     assert [(each.throttled_periods, each.throttled) for each in found] == [
         (500, 900), (1000, 2000), (1000, 100), (0, 0),
     ]  # fmt: skip
