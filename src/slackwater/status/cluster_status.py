@@ -79,6 +79,8 @@ class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
     rules: FollowedObjects = {}
     #: How new containers come by their quotas; null where no policy has any for them.
     container_starts: str | None = None
+    #: CPU that the Node offers as gocrane.io/cpu or kubernetes.io/batch-cpu; null if it has none.
+    sold: int | None = None
 
     def physical_quota(self) -> int | None:
         """An unlimited tier may use the whole machine; None is not known."""
@@ -87,7 +89,9 @@ class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
 
 def node_row(node: ClusterNode, pod: AgentPod | Gap | None, now: dt.datetime) -> NodeStatusRow:
     """`pod` is the agent's there; a Gap where pods may not be seen."""
-    row = NodeStatusRow(node.name, NodeState.NO_AGENT, node.allocatable, heard=node.heard)
+    row = NodeStatusRow(
+        node.name, NodeState.NO_AGENT, node.allocatable, heard=node.heard, sold=node.sold
+    )
     if node.report is None:
         return _without_report(row, pod, now) if isinstance(pod, AgentPod) else row
     report = read_report(node.report)
