@@ -204,11 +204,11 @@ def was_made_elsewhere(venv: Path) -> bool:
 
 
 def packages_for(profile: str) -> tuple[str, ...]:
-    from tools import cluster, image, kafka, kubernetes, vm
+    from tools import browser, cluster, image, kafka, kubernetes, vm
 
     wanted = (*kubernetes.DEBIAN_PACKAGES, *cluster.DEBIAN_PACKAGES, *image.DEBIAN_PACKAGES)
     if profile == "test":
-        wanted = (*vm.DEBIAN_PACKAGES, *wanted, *kafka.DEBIAN_PACKAGES)
+        wanted = (*vm.DEBIAN_PACKAGES, *wanted, *kafka.DEBIAN_PACKAGES, *browser.DEBIAN_PACKAGES)
         wanted = (*wanted, "strace", "prometheus", "prometheus-pushgateway")
     return tuple(dict.fromkeys(wanted))
 

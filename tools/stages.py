@@ -92,6 +92,7 @@ _NODE = Preparation(
     (PYTHON, "-m", "tools.cluster", "check", *NODE_PROGRAMS),
     (PYTHON, "-m", "tools.kubernetes", "build", *NODE_PROGRAMS),
 )
+_BROWSER = _tool("browser", "Chromium", ("check",), ("check",))
 _KUBELET = _tool("kubernetes", "the kubelet", ("check", "kubelet"), ("build", "kubelet"))
 
 LINT = Stage(
@@ -124,6 +125,14 @@ CLUSTER = Stage(
     tests=("tests/cluster", "-m", "not node", "-n", "2", "--dist", "loadfile", *_PATIENT),
     programs=_CONTROL_PLANE,
     needs=(_CLUSTER,),
+)
+#: One worker: two browsers and two API servers on two CPUs are slower than one after another.
+BROWSER = Stage(
+    "browser",
+    "pytest tests/browser: the page in a real Chromium",
+    tests=("tests/browser", *_PATIENT),
+    programs=CONTROL_PLANE_PROGRAMS,
+    needs=(_CLUSTER, _BROWSER),
 )
 NODE = Stage(
     "node",
@@ -255,6 +264,7 @@ def all_groups(host: HostKernel) -> tuple[Group, ...]:
         (UNIT,),
         (BROKER,),
         (CLUSTER,),
+        (BROWSER,),
         (NODE,),
         *native,
         (KERNEL_V2, KERNEL_V2_SYSTEMD, CPU_SETS_V2, CPU_SETS_V2_SYSTEMD),

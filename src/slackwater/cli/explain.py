@@ -16,7 +16,12 @@ from slackwater.cli.terminal import print_blocks
 from slackwater.model.cgroup import Tier
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import list_numbers
-from slackwater.record.explanation import ContributionRow, Explanation, IdlePolicy
+from slackwater.record.explanation import (
+    ContributionRow,
+    Explanation,
+    IdlePolicy,
+    describe_contribution,
+)
 from slackwater.record.offers import OfferRow, describe_budget, describe_unreclaimable
 from slackwater.record.rules import (
     CommandRow,
@@ -29,15 +34,6 @@ from slackwater.record.timestamps import describe_age, time_of_day
 
 _TIERS = [tier.value for tier in Tier]
 _INDENT = 2
-_VERBS = {
-    "base": "starts it from",
-    "raise": "adds",
-    "scale": "scales it by",
-    "cap": "caps it at",
-    "floor": "keeps it at no less than",
-}
-#: Verbs whose value is not yet what the knob has after them.
-_STEPWISE = ("raise", "scale")
 
 
 @click.command()
@@ -130,13 +126,7 @@ def _knob_head(row: Explanation, now: dt.datetime) -> Text:
 
 
 def _contribution_table(number: int, part: ContributionRow, numbers: Mapping[str, int]) -> Table:
-    because = part.because
-    after = f", which makes {part.after}" if part.verb in _STEPWISE and part.after else ""
-    what = Text.assemble(
-        (part.policy, "bold"),
-        f" {_VERBS.get(part.verb, part.verb)} {part.value}{after}: ",
-        f"{because.signal} {because.seen}, {because.limit}",
-    )
+    what = Text.assemble((part.policy, "bold"), f" {describe_contribution(part)}")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

@@ -104,7 +104,7 @@ def show(
         found, spec = fetch_node_forecast(client, node, namespace, now)
     except RequestError as error:
         raise NoAnswer(str(error)) from None
-    history, problems = _histories(spec, prometheus_endpoint, now)
+    history, problems = fetch_usage_history(spec, prometheus_endpoint, now)
     if output in (Output.JSON, Output.YAML):
         print_data(
             NodeForecastReport("slackwater.io/v1", "NodeForecast", found, history, problems),
@@ -127,7 +127,7 @@ def _only_name(*said: str | None) -> str:
 History = dict[str, tuple[tuple[float, float], ...]]
 
 
-def _histories(
+def fetch_usage_history(
     spec: TimeSeriesPredictionSpec | None, endpoint: str, now: float
 ) -> tuple[History, tuple[str, ...]]:
     """The last day of each metric, as the prediction's own query has it; the largest of several

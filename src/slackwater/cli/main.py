@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 COMMANDS = (
     "demo", "doctor", "agent", "manager", "rebalance", "status", "explain", "top", "cpus",
     "simulate", "record", "replay", "release", "resume", "install", "forecast", "calibrate",
-    "normalize", "relay", "report", "schema",
+    "normalize", "relay", "report", "schema", "ui",
 )  # fmt: skip
 
 

@@ -40,6 +40,15 @@ from slackwater.record.targets import (
 _HIDDEN = "cpu.idle hides it: an idle group has the lowest weight"
 _FAILED = frozenset({Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED})
 NOT_YET = "the agent has not looked yet"
+_VERBS = {
+    "base": "starts it from",
+    "raise": "adds",
+    "scale": "scales it by",
+    "cap": "caps it at",
+    "floor": "keeps it at no less than",
+}
+#: Verbs whose value is not yet what the knob has after them.
+_STEPWISE = ("raise", "scale")
 
 
 class ContributionRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -50,6 +59,14 @@ class ContributionRow(msgspec.Struct, frozen=True, rename="camel"):
     value: str
     because: Because
     after: str = ""
+
+
+def describe_contribution(part: ContributionRow) -> str:
+    """caps it at 600m: used by all but best effort 1000m, 1600m allowed"""
+    because = part.because
+    after = f", which makes {part.after}" if part.verb in _STEPWISE and part.after else ""
+    what = f"{_VERBS.get(part.verb, part.verb)} {part.value}{after}"
+    return f"{what}: {because.signal} {because.seen}, {because.limit}"
 
 
 class IdlePolicy(msgspec.Struct, frozen=True, rename="camel"):

@@ -27,6 +27,7 @@ from slackwater.contract.kubernetes import Condition, ConditionState, Kubernetes
 from slackwater.contract.node_report import ANNOTATION, RULES_POLICY, RulesReport, read_rules
 from slackwater.contract.node_report import CONDITION as ACTING
 from slackwater.kube.lease import Lease, LeaseSpec
+from slackwater.model.elastic import BATCH_CPU, ELASTIC_CPU
 from slackwater.model.gap import Gap
 from slackwater.model.problem import shorten
 from slackwater.model.units import (
@@ -38,6 +39,7 @@ from slackwater.model.units import (
 )
 
 READY = "Ready"
+_MILLI = 1000
 #: Reasons to wait that are not failures.
 _BEGINNINGS = ("ContainerCreating", "PodInitializing")
 _LONGEST_TROUBLE = 400
@@ -71,6 +73,8 @@ class ClusterNode(msgspec.Struct, frozen=True):
         return NodeFacts(self.name, self.labels, self.annotations, known, info)
 
     amplification: NodeAmounts | None = None
+    #: CPU that is offered to pods beside the node's own; None where nothing is.
+    sold: MilliCpu | None = None
 
 
 class AgentPod(msgspec.Struct, frozen=True):
@@ -133,7 +137,16 @@ def read_node(raw: msgspec.Raw | bytes) -> ClusterNode:
         allocatable_memory=_bytes(node.status.allocatable.get("memory")),
         held=_held(node),
         amplification=_amplification(node),
+        sold=_sold(node.status.allocatable),
     )
+
+
+def _sold(allocatable: Mapping[str, str | int | float]) -> MilliCpu | None:
+    """In milliCPU by either name: batch-cpu counts them, gocrane.io/cpu whole CPUs."""
+    batch = _milli(allocatable.get(BATCH_CPU))
+    if batch is not None:
+        return MilliCpu(batch // _MILLI)
+    return _milli(allocatable.get(ELASTIC_CPU))
 
 
 def _held(node: _Node) -> ConditionState | None:

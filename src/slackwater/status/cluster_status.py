@@ -87,6 +87,8 @@ class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
     #: Whether quota and usage are of now; false where they are of a last report.
     current: bool = True
     remarks: tuple[str, ...] = ()
+    #: CPU that the Node offers as gocrane.io/cpu or kubernetes.io/batch-cpu; null if it has none.
+    sold: int | None = None
 
     def has_no_room(self) -> bool:
         """Whether best-effort work may use next to nothing, so that it starves if there is any."""
@@ -101,7 +103,9 @@ class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
 
 def node_row(node: ClusterNode, pod: AgentPod | Gap | None, now: dt.datetime) -> NodeStatusRow:
     """`pod` is the agent's there; a Gap where pods may not be seen."""
-    row = NodeStatusRow(node.name, NodeState.NO_AGENT, node.allocatable, heard=node.heard)
+    row = NodeStatusRow(
+        node.name, NodeState.NO_AGENT, node.allocatable, heard=node.heard, sold=node.sold
+    )
     if node.report is None:
         return _without_report(row, pod, now) if isinstance(pod, AgentPod) else row
     report = read_report(node.report)

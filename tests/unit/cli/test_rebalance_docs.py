@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from slackwater.cli.rebalance_options import variables_of
-from slackwater.cli.rebalance_plan import HpaView, LeftOutView, PlanView, PodView
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.contract.rebalancer_environment import DEFAULTS, VARIABLES, WORKLOAD
 from slackwater.rebalancer.guards import GuardVerdict
+from slackwater.rebalancer.plan_view import HpaView, LeftOutView, PlanView, PodView
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.rebalancer.rotation import RemovalOutcome
 from slackwater.rebalancer.selection import PodGroup

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slackwater.cli.rebalance_plan import LeftOutView, PlanView, blocks, cores, view_of
+from slackwater.cli.rebalance_plan import blocks, cores
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment, assess
 from slackwater.rebalancer.observed import Cores, HpaTarget, HpaTargetKind, NoAutoscaler, Scaling
+from slackwater.rebalancer.plan_view import LeftOutView, PlanView, view_of
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rebalancer import RequestSource, WorkloadSettings
 from tests.unit.rebalancer.workloads import F6, NAME, NOON, box, live, observed, usage

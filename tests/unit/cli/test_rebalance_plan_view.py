@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.cli.rebalance_plan import PlanView, as_data, view_of
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment, assess
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, Unavailable
+from slackwater.rebalancer.plan_view import PlanView, as_data, view_of
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.settings.rebalancer import RequestSource, WorkloadSettings
 from tests.unit.rebalancer.workloads import F6, NAME, NOON, live, observed, usage

@@ -36,7 +36,7 @@ V1 = HostKernel(is_root=True, v1_cpu="/sys/fs/cgroup/cpu", v2_cpu=None, writable
 V2 = HostKernel(is_root=True, v1_cpu=None, v2_cpu="/sys/fs/cgroup", writable=True)
 BARE = HostKernel(is_root=True, v1_cpu=None, v2_cpu=None, writable=False)
 FAST_NAMES = ["lint", "types", "layers", "unit"]
-HOST_NAMES = [*FAST_NAMES, "kafka", "cluster", "node"]
+HOST_NAMES = [*FAST_NAMES, "kafka", "cluster", "browser", "node"]
 VIRTUAL_NAMES = [
     "kernel v2",
     "kernel v2 systemd",
