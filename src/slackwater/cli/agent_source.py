@@ -107,7 +107,7 @@ def _node_agent(node: str, kubeconfig: str, context: str, namespace: str) -> Ite
     from slackwater import __version__
     from slackwater.kube.client import Client
 
-    place_type, agent_type = _import_remote()
+    place_type, agent_type = import_remote()
     client = Client(find_cluster_access(kubeconfig, context), f"slackwater/{__version__}")
     chosen = click.get_current_context().get_parameter_source("namespace")
     place = place_type(node, namespace, chosen is not ParameterSource.DEFAULT)
@@ -125,7 +125,7 @@ def _node_agent(node: str, kubeconfig: str, context: str, namespace: str) -> Ite
         client.close()
 
 
-def _import_remote() -> "tuple[Any, type[NodeAgent]]":
+def import_remote() -> "tuple[Any, type[NodeAgent]]":
     try:
         from slackwater.remote.agent_pod import NodePlace
         from slackwater.remote.node_agent import NodeAgent

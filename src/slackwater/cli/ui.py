@@ -11,7 +11,7 @@ import msgspec
 from click.core import ParameterSource
 
 from slackwater.agent.agent_socket import socket_path
-from slackwater.cli.agent_client import agent_options, find_agent
+from slackwater.cli.agent_client import SocketAgent, find_agent, socket_options
 from slackwater.cli.cluster_options import cluster_options, find_cluster_access
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.cli.replay import contents
@@ -72,7 +72,7 @@ class PageOptions(msgspec.Struct, frozen=True):
     help="The port of 127.0.0.1; 0 is any free one.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the page in this machine's browser.")
-@agent_options
+@socket_options
 @cluster_options
 def ui(port: int, opens: bool, **said: str) -> None:
     """A local web page about a cluster, or about one agent: nodes at a glance, one node live with
@@ -124,9 +124,9 @@ def _serve(options: PageOptions, port: int, opens: bool) -> None:
 def _open_sources(options: PageOptions) -> "Iterator[tuple[Sources, str]]":
     """What the page is about, and its name."""
     from slackwater.cli.ui_sources import (
+        AskedAgent,
         ClusterOptions,
         KubeconfigCluster,
-        SocketAgent,
         read_recording,
     )
     from slackwater.ui.sources import NotAvailableError, Sources
@@ -157,7 +157,8 @@ def _open_sources(options: PageOptions) -> "Iterator[tuple[Sources, str]]":
         yield shared, f"recording {options.recording}"
         return
     socket = find_agent(options.agent, options.state)
-    yield msgspec.structs.replace(shared, agent=SocketAgent(socket)), f"agent {socket}"
+    agent = AskedAgent(SocketAgent(socket), f"the agent at {socket}")
+    yield msgspec.structs.replace(shared, agent=agent), f"agent {socket}"
 
 
 def _find_cluster(options: PageOptions) -> "Access | None":

@@ -1,9 +1,10 @@
-"""What the page of `slackwater ui` reads: an agent over its unix socket; a cluster with the user's
-own kubeconfig.
+"""What the page of `slackwater ui` reads: an agent, over its unix socket or through the API server;
+a cluster with the user's own kubeconfig.
 """
 
 import datetime as dt
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,7 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from slackwater import __version__
-from slackwater.cli.agent_client import ask, ask_explanation, ask_overview, fetch
+from slackwater.cli.agent_client import AgentSource, ask, ask_explanation, ask_overview, fetch
+from slackwater.cli.agent_source import RemoteAgent, import_remote
 from slackwater.cli.forecast_show import fetch_usage_history
 from slackwater.cli.manager import LEASE
 from slackwater.cli.output import Failed
@@ -32,7 +34,7 @@ from slackwater.status.cluster_watch import ClusterWatch, LeaseName
 from slackwater.status.node_forecast import fetch_node_forecast
 from slackwater.ui.cluster_memory import ClusterMemory
 from slackwater.ui.sources import (
-    AgentSource,
+    AgentReader,
     ClusterSnapshot,
     NodeForecast,
     NotAvailableError,
@@ -58,27 +60,29 @@ def available(read: Callable[[], _Found]) -> _Found:
         raise NotAvailableError(str(error)) from None
 
 
-class SocketAgent:
-    """An agent on this machine."""
+class AskedAgent:
+    """An AgentReader. Several threads serve the page, and a source takes one question at a time."""
 
-    def __init__(self, socket: str) -> None:
-        self._socket = socket
-
-    @property
-    def name(self) -> str:
-        return f"the agent at {self._socket}"
+    def __init__(self, source: AgentSource, name: str) -> None:
+        self._source = source
+        self._turn = threading.Lock()
+        self.name = name
 
     def overview(self) -> Overview:
-        return available(lambda: ask_overview(self._socket, _PATIENCE))
+        with self._turn:
+            return available(lambda: ask_overview(self._source, _PATIENCE))
 
     def explain(self, target: str) -> list[Explanation]:
-        return available(lambda: ask_explanation(self._socket, target))
+        with self._turn:
+            return available(lambda: ask_explanation(self._source, target))
 
     def cpus(self) -> CpuMap:
-        return available(lambda: ask(self._socket, "/v1/cpus", {}, CpuMap, _LONGER))
+        with self._turn:
+            return available(lambda: ask(self._source, "/v1/cpus", {}, CpuMap, _LONGER))
 
     def ticks(self) -> Recording:
-        contents = available(lambda: fetch(self._socket, "/v1/ticks", {}, _LONGER))
+        with self._turn:
+            contents = available(lambda: fetch(self._source, "/v1/ticks", {}, _LONGER))
         return read_recording(contents, self.name)
 
 
@@ -110,6 +114,8 @@ class KubeconfigCluster:
             LeaseName(options.namespace, LEASE),
             lambda: Micros(time.monotonic_ns() // 1000),
         )
+        #: Ends what runs in agents' pods.
+        self._opened: list[Callable[[], None]] = []
         self._memory = ClusterMemory(self._watch.look, lambda: dt.datetime.now(dt.UTC))
 
     def start(self) -> None:
@@ -117,6 +123,8 @@ class KubeconfigCluster:
 
     def stop(self) -> None:
         self._watch.stop()
+        for close in self._opened:
+            close()
         self._client.close()
 
     def look(self) -> ClusterSnapshot:
@@ -146,8 +154,12 @@ class KubeconfigCluster:
         views = tuple(view_of(each) for each in plans.assessments())
         return RotationPlans(views, (*found.warnings, *remarks))
 
-    def agent_of(self, node: str) -> AgentSource | Gap:
-        return Gap(
-            f"The agent of {node} is reached over its unix socket alone, and not from here: run "
-            f"`slackwater ui` on the node, or `kubectl exec` its pod for `slackwater top`."
-        )
+    def agent_of(self, node: str) -> AgentReader | Gap:
+        try:
+            place_type, agent_type = import_remote()
+        except Failed as error:
+            return Gap(error.message)
+        found = agent_type(self._client, place_type(node, self._options.namespace, False))
+        self._opened.append(found.close)
+        remote = RemoteAgent(node, found)
+        return AskedAgent(remote, remote.name)

@@ -16,7 +16,7 @@ from slackwater.record.explanation import Explanation
 from slackwater.record.overview import Overview
 from slackwater.record.recording import RecordedTick
 from slackwater.record.timestamps import parse_timestamp
-from slackwater.ui.sources import AgentSource, NotAvailableError
+from slackwater.ui.sources import AgentReader, NotAvailableError
 
 #: Seconds between two questions to the agent; its own period is one.
 BETWEEN_LOOKS = 0.9
@@ -50,7 +50,7 @@ class AgentLook(msgspec.Struct, frozen=True):
 class AgentWatch:
     """Guards the last answer of one agent. `clock` is in seconds."""
 
-    def __init__(self, source: AgentSource, clock: Callable[[], float]) -> None:
+    def __init__(self, source: AgentReader, clock: Callable[[], float]) -> None:
         self.source = source
         self._clock = clock
         self._lock = threading.Lock()

@@ -23,7 +23,7 @@ class NotAvailableError(Exception):
     """What was asked for cannot be had now; str() is one sentence for a person."""
 
 
-class AgentSource(Protocol):
+class AgentReader(Protocol):
     """One running agent. Every method raises NotAvailableError."""
 
     @property
@@ -82,7 +82,7 @@ class ClusterSource(Protocol):
 
     def plan(self, query: WorkloadQuery) -> RotationPlans: ...
 
-    def agent_of(self, node: str) -> AgentSource | Gap:
+    def agent_of(self, node: str) -> AgentReader | Gap:
         """The node's agent; a Gap with one sentence where it cannot be reached."""
 
 
@@ -91,7 +91,7 @@ class Sources(msgspec.Struct, frozen=True):
     `rotation_file` is whether a settings file lists workloads."""
 
     cluster: ClusterSource | None = None
-    agent: AgentSource | None = None
+    agent: AgentReader | None = None
     recording: Recording | None = None
     recording_name: str = ""
     rotation_file: bool = False

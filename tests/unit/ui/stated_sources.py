@@ -10,7 +10,7 @@ from slackwater.record.recording import Recording, decode_recording, encode_reco
 from slackwater.status.cluster_status import ClusterStatus
 from slackwater.status.node_forecast import NodeForecastView
 from slackwater.ui.sources import (
-    AgentSource,
+    AgentReader,
     ClusterSnapshot,
     NodeForecast,
     NotAvailableError,
@@ -70,7 +70,7 @@ class StatedCluster:
         self.snapshot = ClusterSnapshot(1, status)
         self.found = NodeForecast(NO_FORECAST)
         self.plans = RotationPlans(())
-        self.agents: dict[str, AgentSource] = {}
+        self.agents: dict[str, AgentReader] = {}
         self.planned: list[WorkloadQuery] = []
         self.problem = ""
 
@@ -89,5 +89,5 @@ class StatedCluster:
             raise NotAvailableError(self.problem)
         return self.plans
 
-    def agent_of(self, node: str) -> AgentSource | Gap:
+    def agent_of(self, node: str) -> AgentReader | Gap:
         return self.agents.get(node) or Gap(f"the agent of {node} cannot be reached from here")
