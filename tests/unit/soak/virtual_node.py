@@ -19,10 +19,10 @@ from types import SimpleNamespace
 import pytest
 
 from slackwater.agent import cluster_connection, endpoint_server
+from slackwater.agent.building import AgentOptions, BuiltAgent, build_agent
 from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions
 from slackwater.agent.dependencies import CommandLineOverrides
 from slackwater.agent.endpoint_server import Query
-from slackwater.agent.launch import AgentOptions, BuiltAgent, build_agent
 from slackwater.agent.node_writers import NodePaths, release_all
 from slackwater.contract.resources import CONFIG_MAPS, PODS
 from slackwater.execution.executor import Executor
