@@ -24,8 +24,10 @@ CHAPTERS = (
             "docs/user-defined-metrics.md",
             "docs/cpu-sets.md",
             "docs/normalization.md",
+            "docs/dashboards.md",
         ),
     ),
+    Chapter("Runbooks", ("docs/runbooks/README.md", "docs/runbooks")),
     Chapter("Look up", ("docs/reference/index.md", "docs/reference")),
     Chapter(
         "Understand",
