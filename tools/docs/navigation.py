@@ -25,9 +25,9 @@ CHAPTERS = (
             "docs/cpu-sets.md",
             "docs/normalization.md",
             "docs/dashboards.md",
-            "docs/runbooks",
         ),
     ),
+    Chapter("Runbooks", ("docs/runbooks/README.md", "docs/runbooks")),
     Chapter("Look up", ("docs/reference/index.md", "docs/reference")),
     Chapter(
         "Understand",

@@ -107,6 +107,8 @@ class _Site:
             return self.names[wanted]
         if wanted == _DECISIONS:
             return f"{_name(_DECISIONS)}/index.md"
+        if f"{wanted}/README.md" in self.names:
+            return self.names[f"{wanted}/README.md"]
         if wanted.startswith(tuple(f"{each}/" for each in _COPIED)):
             return wanted.removeprefix("docs/")
         self._shown.add(wanted)
