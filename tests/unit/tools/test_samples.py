@@ -1,6 +1,7 @@
 """Samples are found in a page, compared and rewritten; an agent answers from a scenario."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ two
 """
 
 
-def sample(*text: str, command: str = "slackwater version", **more: str) -> Sample:
+def sample(*text: str, command: str = "slackwater version", **more: Any) -> Sample:
     return Sample(
         page=PAGE, first=3, last=3 + len(text), indent="    ", command=command, text=text, **more
     )
