@@ -18,9 +18,7 @@ _FILES, _NO_FILES = 0, 4
 _PATHS = ("file", "dir")
 _COMMANDS = (*COMMANDS, "version", "completion", "COMMAND")
 #: Our program's name at the beginning of a command, but not inside a container (`exec POD -- …`).
-_IN_HELP = re.compile(
-    rf"(?<!kubectl )(?<!-- )(?<![\w./:@-])slackwater (?={'|'.join(_COMMANDS)}\b)"
-)
+_IN_HELP = re.compile(rf"(?<!kubectl )(?<!-- )(?<![\w./:@-])slackwater (?={'|'.join(_COMMANDS)}\b)")
 
 
 class PluginHelpFormatter(click.HelpFormatter):
