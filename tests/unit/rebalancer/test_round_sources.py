@@ -61,7 +61,8 @@ def test_a_prometheus_that_is_away_is_asked_once(client: Client, answer: Answer)
     assert isinstance(problem, Unavailable)
     assert problem.reason is Reason.PROMETHEUS_ERROR
     assert isinstance(lag, Gap)
-    assert problem.because.startswith(lag.reason)  # usage can be had elsewhere, and says where
+    way_out = "; without a Prometheus say --usage-source metrics-api, for metrics.k8s.io"
+    assert problem.because == f"{lag.reason}{way_out}"
 
 
 def test_a_query_that_is_refused_is_asked_for_each(client: Client) -> None:
