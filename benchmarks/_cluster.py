@@ -30,18 +30,21 @@ NODE = "here"
 _NAMESPACE = "default"
 #: For the controller that makes the namespace's service account.
 _PATIENCE = 60.0
-#: The same duty as with a folder. As JSON, which is YAML too: so its parser is not loaded.
-_SETTINGS = {
-    "apiVersion": "slackwater.io/v1",
-    "kind": "AgentSettings",
-    "spec": {"bestEffortShare": {"enabled": True}},
-}
+_SETTINGS_MAP = "slackwater-agent"
+
+
+def _data(share: dict[str, Any]) -> dict[str, str]:
+    """The same duty as with a folder. As JSON, which is YAML too: so its parser is not loaded."""
+    kind = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
+    text = msgspec.json.encode({**kind, "spec": {"bestEffortShare": share}}).decode()
+    return {"settings.yaml": text}
 
 
 class BenchCluster:
     """Guards the objects of one control plane."""
 
     def __init__(self, plane: ControlPlane, cpus: int) -> None:
+        self.plane = plane
         self.kubeconfig = str(plane.kubeconfig())
         access = find_access({}, self.kubeconfig)
         if isinstance(access, Gap):
@@ -49,8 +52,7 @@ class BenchCluster:
         self._client = Client(access, "slackwater-benchmark")
         self._client.create(NODES, {"metadata": {"name": NODE}})
         self._patch_status(NODES, NODE, {"allocatable": {"cpu": str(cpus)}})
-        text = msgspec.json.encode(_SETTINGS).decode()
-        settings = {"metadata": {"name": "slackwater-agent"}, "data": {"settings.yaml": text}}
+        settings = {"metadata": {"name": _SETTINGS_MAP}, "data": _data({"enabled": True})}
         self._client.create(CONFIG_MAPS, settings, _NAMESPACE)
 
     def arguments(self) -> list[str]:
@@ -69,6 +71,20 @@ class BenchCluster:
         self._patch_status(PODS, metadata["name"], status, _NAMESPACE)
         uid = made["metadata"]["uid"]
         return [path.replace(pod.uid, uid) for path in pod.paths(kubepods)]
+
+    def remove(self, name: str) -> None:
+        """A pod's object, at once."""
+        self._client.delete(PODS, name, _NAMESPACE, grace_seconds=0)
+
+    def set_section(self, share: dict[str, Any]) -> None:
+        """Of the settings: bestEffortShare."""
+        self._client.patch(
+            CONFIG_MAPS,
+            _SETTINGS_MAP,
+            {"data": _data(share)},
+            kind=PatchKind.MERGE,
+            namespace=_NAMESPACE,
+        )
 
     def _create(self, pod: dict[str, Any]) -> bytes:
         deadline = time.monotonic() + _PATIENCE

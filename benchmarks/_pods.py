@@ -202,6 +202,10 @@ class BenchPod(msgspec.Struct, frozen=True):
     def uid(self) -> str:
         return f"11111111-2222-4333-8444-{self.number:012d}"
 
+    @property
+    def name(self) -> str:
+        return f"service-{self.number:04d}"
+
     def container_ids(self) -> list[str]:
         return [f"{CONTAINERS * self.number + one:064x}" for one in range(CONTAINERS)]
 
@@ -211,7 +215,7 @@ class BenchPod(msgspec.Struct, frozen=True):
         return [f"{pod}/{each}" for each in self.container_ids()]
 
     def text(self) -> str:
-        name = f"service-{self.number:04d}"
+        name = self.name
         ids = list(enumerate(self.container_ids()))
         resources = _RESOURCES[self.tier]
         return _POD.format(

@@ -230,20 +230,30 @@ class NodeWriter:
         self._thread.join(patience)
         self._sender.stop(patience)
 
+    def write_due(self) -> None:
+        """Writes what is wanted now, if anything is; what the thread does."""
+        with self._changed:
+            status_patch = self._wanted
+        if status_patch is not None:
+            self._carry_out(status_patch)
+
     def _run(self) -> None:
         while (status_patch := self._next_patch()) is not None:
-            result, problem, retry_after = self._write(status_patch)
-            with self._changed:
-                at = self._clock()
-                self._attempts[result] += 1
-                self._problem = problem
-                # What was offered meanwhile was offered by the old pace.
-                self._wanted = None
-                self._pace = (
-                    pace_after_failure(self._pace, at, retry_after, self._jitter.random())
-                    if problem
-                    else pace_after_write(at, self._pace)
-                )
+            self._carry_out(status_patch)
+
+    def _carry_out(self, status_patch: NodeStatusPatch) -> None:
+        result, problem, retry_after = self._write(status_patch)
+        with self._changed:
+            at = self._clock()
+            self._attempts[result] += 1
+            self._problem = problem
+            # What was offered meanwhile was offered by the old pace.
+            self._wanted = None
+            self._pace = (
+                pace_after_failure(self._pace, at, retry_after, self._jitter.random())
+                if problem
+                else pace_after_write(at, self._pace)
+            )
 
     def _next_patch(self) -> NodeStatusPatch | None:
         with self._changed:

@@ -108,6 +108,18 @@ def test_one_apply_has_the_report_and_the_condition(desk: Desk) -> None:
     assert desk.writer.tried() == WriteAttempts({"written": 1})
 
 
+def test_what_is_due_is_written_once_without_the_thread() -> None:
+    desk = Desk()
+    desk.now = STARTUP_DELAY
+    desk.writer.write_due()
+    assert desk.applied == [], "nothing is wanted"
+    desk.writer.offer(status_patch(quota=1200), None, GRAIN)
+    for _ in range(2):
+        desk.writer.write_due()
+    assert len(desk.applied) == 1
+    assert desk.writer.tried() == WriteAttempts({"written": 1})
+
+
 def test_before_the_first_decision_nothing_is_written(desk: Desk) -> None:
     desk.now = Micros(STARTUP_DELAY - 1)
     desk.writer.offer(status_patch(), None, GRAIN)
