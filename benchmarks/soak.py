@@ -37,8 +37,10 @@ BAR_LEDGER = 192 << 10
 #: As many ticks as agent.keptTicks says.
 BAR_JOURNAL = 60
 #: What is learned, cached and queued has its size by then; memory that was freed is used again.
-WARM_UP_HOURS = 2
+WARM_UP_HOURS = 6
 _REAL_WARM_UP = 600
+#: In less nothing shows but noise.
+_SHORTEST_REAL = 1800
 _DURATION = re.compile(r"([0-9]+)([smh])")
 _UNITS = {"s": 1, "m": 60, "h": HOUR}
 
@@ -152,11 +154,13 @@ def soak_really(seconds: int) -> Iterator[Sample]:
 
 
 def seconds_in(text: str) -> int:
-    """Of 90s, 30m or 2h."""
+    """Of 7200s, 30m or 2h."""
     found = _DURATION.fullmatch(text)
-    if not found or not int(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 90s, 30m or 2h")
-    return int(found[1]) * _UNITS[found[2]]
+    seconds = int(found[1]) * _UNITS[found[2]] if found else 0
+    if seconds < _SHORTEST_REAL:
+        sentence = f"{text!r} is no duration of half an hour or more, such as 30m or 2h"
+        raise argparse.ArgumentTypeError(sentence)
+    return seconds
 
 
 def _days(text: str) -> float:
@@ -172,10 +176,8 @@ def _days(text: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--days", type=_days, default=0.25, help="virtual ones; default 0.25")
-    parser.add_argument(
-        "--real", type=seconds_in, metavar="DURATION", help="in real time: 90s, 30m, 2h"
-    )
+    parser.add_argument("--days", type=_days, default=1.0, help="virtual ones; default 1")
+    parser.add_argument("--real", type=seconds_in, metavar="DURATION", help="in real time: 30m, 2h")
     parser.add_argument(
         "--period", type=int, default=1, choices=(1, 2, 5, 10), help="seconds of a tick; default 1"
     )
@@ -192,7 +194,7 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         print("soak: ended early; what was measured so far:", file=sys.stderr)
-    warm_up = min(_REAL_WARM_UP, said.real // 2) if said.real else WARM_UP_HOURS * HOUR
+    warm_up = _REAL_WARM_UP if said.real else WARM_UP_HOURS * HOUR
     result = result_of(samples, warm_up)
     print(result.line())
     return 0 if result.held() else 1
