@@ -167,7 +167,8 @@ def _make(
     finally:
         client.close()
     try:
-        series = SeriesReader(PrometheusClient(settings), matchers, now).read(days * _DAY, objects)
+        reader = SeriesReader(PrometheusClient(settings), matchers, now)
+        series = reader.collect(days * _DAY, objects)
     except PrometheusError as error:
         raise Failed(str(error)) from None
     if not series.nodes and not series.pods:

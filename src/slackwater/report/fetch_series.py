@@ -79,7 +79,7 @@ class SeriesReader:
         self._end = end
         self.notes: list[str] = []
 
-    def read(self, seconds: float, objects: ListedObjects) -> ClusterSeries:
+    def collect(self, seconds: float, objects: ListedObjects) -> ClusterSeries:
         """Raises PrometheusError where the first query fails."""
         cpus = self._by(queries.node_cpus(self._matchers), "instance")
         step = choose_step(len(cpus), seconds)

@@ -53,7 +53,7 @@ def read(
 ) -> tuple[ClusterSeries, ByteServer]:
     with served_prometheus(answers, refused) as server:
         client = PrometheusClient(settings_for(server.port, retries=0))
-        found = SeriesReader(client, matchers, NOW).read(days * DAY, objects)
+        found = SeriesReader(client, matchers, NOW).collect(days * DAY, objects)
     return found, server
 
 
