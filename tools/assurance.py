@@ -95,6 +95,7 @@ class Figure(msgspec.Struct, frozen=True):
 #: What is not measured here, and why.
 ELSEWHERE = {
     "the same on a real node, by helm": "tests/cluster/test_chart_on_node.py",
+    "knobs, Node and policies after chaos": "tests/cluster/test_chaos_on_node.py, tools.chaos",
     "growth of an agent in a day": "tests/unit/soak; benchmarks/soak.py --days 7, RSS <= 1 MiB",
     "evictions per cool-down with lost answers": "tests/unit/rebalancer/test_rotation.py, defect 4",
 }
