@@ -10,9 +10,11 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -226,17 +228,29 @@ class Node:
 
     def restart_containerd(self) -> None:
         """Its containers go on."""
-        self._end_inside(_CONTAINERD)
+        self.end_program(_CONTAINERD)
         self.start_containerd()
 
     def stop_kubelet(self) -> None:
         """Its pods go on."""
-        self._end_inside(_KUBELET)
+        self.end_program(_KUBELET)
 
     def restart_kubelet(self) -> None:
         self.stop_kubelet()
         self.start_kubelet()
         self.processes.wait_until("the kubelet to be healthy", _KUBELET, self.is_healthy)
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """To the program: nsenter waits for what it started, and passes no signal on to it."""
+        os.kill(child_of(self.processes.pid(name)), number)
+
+    def end_program(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """One that is paused is woken for it."""
+        program = child_of(self.processes.pid(name))
+        for each in (number, signal.SIGCONT):
+            with suppress(ProcessLookupError):
+                os.kill(program, each)
+        self.processes.await_end(name)
 
     def is_healthy(self) -> bool:
         """By the kubelet's own word, which it gives before the API server has heard of it."""
@@ -274,7 +288,7 @@ class Node:
         """The namespaces' end is the end of all that runs in them; unshare is deaf to less."""
         for name in (_KUBELET, _CONTAINERD):
             if self.processes.is_running(name):
-                self._end_inside(name)
+                self.end_program(name)
         if self.processes.is_running(_INIT):
             self._end_namespaces()
         self.processes.kill_all()
@@ -346,12 +360,6 @@ class Node:
 
     def _start_inside(self, name: str, command: list[str]) -> None:
         self.processes.start(name, [*self._entering(), *command])
-
-    def _end_inside(self, name: str) -> None:
-        """nsenter waits for the program that it started, and passes no signal on to it."""
-        program = child_of(self.processes.pid(name))
-        subprocess.run(["kill", "-TERM", str(program)], check=False)
-        self.processes.await_end(name)
 
     def _runtime_answers(self) -> bool:
         try:
