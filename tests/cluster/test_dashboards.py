@@ -140,7 +140,8 @@ def test_every_alert_is_loaded_and_looks_at_series_that_are_there(
 def test_labels_are_our_own(scraped: ScrapedPrograms) -> None:
     """Not those of the pod that was scraped."""
     assert scraped.ask('{__name__=~"slackwater_.*|rebalancer_.*", exported_pod!=""}') == []
-    # A limit of 2 at a ratio of 2; half a CPU, of a request of 1 that is worth half a CPU here.
+    # A limit of 2 at a ratio of 2; a request of 1 that is worth half a CPU here.
     quota = 'slackwater_pod_normalized_cpu_quota_cores{pod="limited"} == 1'
-    real = 'slackwater:pod_cpu_real_utilisation:ratio_rate5m{pod="limited"} > 0.9'
-    await_data(scraped, {each: each for each in (quota, real, f"{real} < 1.1")})
+    request = 'slackwater:container_cpu_real_request:cores{pod="limited"} == 0.5'
+    real = 'slackwater:pod_cpu_real_utilisation:ratio_rate5m{pod="limited"} > 0'
+    await_data(scraped, {each: each for each in (quota, request, real)})
