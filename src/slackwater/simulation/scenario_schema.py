@@ -1,5 +1,7 @@
 """JSON Schema of a scenario's file, for editors. Its entries are scenario_entries' Structs."""
 
+import msgspec
+
 from slackwater.contract.json_schema import Schema, file_schema, struct_schema
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.agent_settings import AgentSettings
@@ -22,7 +24,7 @@ _POD: Schema = {"$ref": "#/$defs/pod"}
 
 def scenario_schema() -> Schema:
     settings = struct_schema(SETTINGS.spec)
-    listed = {"metrics": MetricEntry, "jobs": JobEntry}
+    listed: dict[str, type[msgspec.Struct]] = {"metrics": MetricEntry, "jobs": JobEntry}
     spec = struct_schema(
         SpecEntry,
         {

@@ -13,7 +13,8 @@ from slackwater.model.units import Micros
 from slackwater.runtime.http_exchange import Request, Response
 from slackwater.simulation.scenario_file import read_scenario
 from slackwater.simulation.simulation_run import Simulation
-from tools.schemas import ROOT, openapi
+from tools.provision import ROOT
+from tools.schemas import openapi
 
 DOCUMENT = openapi()
 

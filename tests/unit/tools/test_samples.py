@@ -37,9 +37,15 @@ two
 """
 
 
-def sample(*text: str, command: str = "slackwater version", **more: str) -> Sample:
+def sample(*text: str, command: str = "slackwater version", agent: str = "") -> Sample:
     return Sample(
-        page=PAGE, first=3, last=3 + len(text), indent="    ", command=command, text=text, **more
+        page=PAGE,
+        first=3,
+        last=3 + len(text),
+        indent="    ",
+        command=command,
+        text=text,
+        agent=agent,
     )
 
 
