@@ -183,10 +183,7 @@ def answering_agent(scenario: Path, state: Path) -> Iterator[None]:
 def difference(sample: Sample, now: Sequence[str]) -> str:
     """Empty where the block shows what is printed now."""
     shown = sample.text[1:] if sample.text[0].startswith(_PROMPT) else sample.text
-    pattern = "\n".join(
-        r"(?:.*\n)*?.*" if line.strip() == LEFT_OUT else re.escape(without_age(line))
-        for line in shown
-    )
+    pattern = "\n".join(map(_line_pattern, shown))
     if re.fullmatch(pattern, "\n".join(map(without_age, now))):
         return ""
     return "\n".join(
@@ -194,6 +191,12 @@ def difference(sample: Sample, now: Sequence[str]) -> str:
             shown, now, sample.place(), f"printed by {sample.command}", lineterm=""
         )
     )
+
+
+def _line_pattern(line: str) -> str:
+    if line.strip() == LEFT_OUT:
+        return r"(?:.*\n)*?.*"
+    return ".*".join(map(re.escape, without_age(line).split(LEFT_OUT)))
 
 
 def without_age(line: str) -> str:

@@ -20,14 +20,13 @@ from tools.provision import ROOT
 from tools.schemas import FOLDER, files
 
 
-def properties(document: Draft202012Validator) -> Any:
-    """Of its spec."""
-    schema: Any = document.schema
-    return schema["properties"]["spec"]["properties"]
+def printed(kind: FileKind) -> dict[str, Any]:
+    schema: dict[str, Any] = yaml.safe_load(render_schema(kind))
+    return schema
 
 
 def validator(kind: FileKind) -> Draft202012Validator:
-    schema = yaml.safe_load(render_schema(kind))
+    schema = printed(kind)
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 
@@ -100,7 +99,7 @@ def test_settings_are_judged_as_the_agent_judges_them(document: object, good: bo
 
 
 def test_every_setting_is_in_the_schema_with_its_words() -> None:
-    sections = properties(AGENT)
+    sections = printed(FileKind.AGENT_SETTINGS)["properties"]["spec"]["properties"]
     for each in SETTINGS.rows:
         section, _, key = each.key.partition(".")
         found = sections[section]["properties"][key]
@@ -110,7 +109,9 @@ def test_every_setting_is_in_the_schema_with_its_words() -> None:
 
 
 def test_defaults_are_written_as_a_person_writes_them() -> None:
-    period = properties(AGENT)["agent"]["properties"]["period"]
+    period = printed(FileKind.AGENT_SETTINGS)["properties"]["spec"]["properties"]["agent"][
+        "properties"
+    ]["period"]
     assert period["default"] == format_duration(Micros(1_000_000)) == "1s"
 
 
@@ -161,7 +162,7 @@ def test_scenarios_are_judged_as_the_simulation_judges_them(document: object, go
 
 
 def test_every_key_and_event_of_a_scenario_is_in_the_schema() -> None:
-    spec = properties(SCENARIO)
+    spec = printed(FileKind.SCENARIO)["properties"]["spec"]["properties"]
     assert set(spec) == {key_of(each) for each in struct_type(SpecEntry).fields}
     kinds = [each["properties"]["kind"]["const"] for each in spec["events"]["items"]["oneOf"]]
     assert kinds == list(EVENTS)

@@ -1,7 +1,6 @@
 """Samples are found in a page, compared and rewritten; an agent answers from a scenario."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,9 +37,15 @@ two
 """
 
 
-def sample(*text: str, command: str = "slackwater version", **more: Any) -> Sample:
+def sample(*text: str, command: str = "slackwater version", agent: str = "") -> Sample:
     return Sample(
-        page=PAGE, first=3, last=3 + len(text), indent="    ", command=command, text=text, **more
+        page=PAGE,
+        first=3,
+        last=3 + len(text),
+        indent="    ",
+        command=command,
+        text=text,
+        agent=agent,
     )
 
 
@@ -91,6 +96,8 @@ def test_a_comment_that_cannot_be_followed(content: str, told: str) -> None:
         (("a", "…", "d"), ("a", "b", "c", "d"), True),
         (("a", "…", "d"), ("a", "b", "c"), False),
         (("…", "b", "…"), ("a", "c", "d"), False),
+        (("by version … of it",), ("by version 0.1 of it",), True),
+        (("by version … of it",), ("by version 0.1 of that",), False),
         (("set 12 s ago",), ("set 15 s ago",), True),
         (("cooling for 7 s", "until 21:50:48"), ("cooling for 9 s", "until 08:00:00"), True),
         (("quota 12m",), ("quota 15m",), False),
