@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from slackwater.cli.install import IMAGE, MANAGER_IMAGE, REPOSITORY
 from slackwater.contract.koordinator.amplification import RECORD_ANNOTATION
 from tests.cluster.chart import AGENT, MANAGER
 from tests.cluster.managers import received_at
+from tests.unit.cli.in_process import run_command
 from tools.children import Children
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.node import Node
@@ -100,6 +102,72 @@ def test_the_agent_reports_on_its_node(installed: ControlPlane, node: Node) -> N
 def test_the_agent_explains_itself_in_its_pod(installed: ControlPlane) -> None:
     explain = ("exec", f"daemonset/{AGENT}", "--", "slackwater", "explain")
     assert "besteffort" in installed.kubectl("-n", NAMESPACE, *explain)
+
+
+def from_laptop(kubeconfig: Path, node: Node, *command: str) -> CompletedProcess[str]:
+    """With that kubeconfig and nothing else, through the API server and the real kubelet."""
+    return run_command(*command, "--node", node.name, environ={"KUBECONFIG": str(kubeconfig)})
+
+
+def test_it_is_seen_from_a_laptop(installed: ControlPlane, node: Node) -> None:
+    """By somebody who has the manual's Role and no other right."""
+    text = (ROOT / "docs/reference/remote.md").read_text()
+    role = text.partition("```yaml\n")[2].partition("```")[0]
+    installed.kubectl("apply", "-f", "-", given=role)
+    jane = installed.kubeconfig("jane", "people")
+
+    def explained() -> CompletedProcess[str] | None:
+        """A new role takes the API server a moment."""
+        done = from_laptop(jane, node, "explain", "besteffort", "-o", "json")
+        return None if "user jane may not" in done.stderr else done
+
+    told = wait_for("the role to count", explained)
+    assert told is not None
+    assert (told.returncode, told.stderr) == (0, "")
+    assert {(row["target"], row["level"]) for row in json.loads(told.stdout)} >= {
+        ("besteffort", "tier")
+    }
+    seen = from_laptop(jane, node, "top", "-o", "json")
+    assert (seen.returncode, seen.stderr) == (0, "")
+    shown = json.loads(seen.stdout)
+    [agent] = pods(installed, "agent")
+    assert shown["kind"] == "Overview"
+    assert agent["metadata"]["name"] in {each["name"] for each in shown["pods"]}
+    missing = from_laptop(jane, node, "explain", "no-such-pod")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "no-such-pod" in missing.stderr
+
+
+def test_no_relay_stays_in_the_agents_container(installed: ControlPlane, node: Node) -> None:
+    """The kubelet and containerd close its stdin when the laptop is gone."""
+    look = ("exec", f"daemonset/{AGENT}", "--", "sh", "-c", "cat /proc/[0-9]*/cmdline; true")
+    wait_for(
+        "no relay", lambda: "relay" not in installed.kubectl("-n", NAMESPACE, *look).split("\0")
+    )
+
+
+def test_from_a_laptop_the_missing_right_is_named(installed: ControlPlane, node: Node) -> None:
+    reader = installed.kubeconfig("reader", "people")
+    nothing = from_laptop(reader, node, "top", "--once")
+    rights = "may not list pods and get pods/exec and create pods/exec in the namespace"
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert f"slackwater: user reader {rights} {NAMESPACE};" in nothing.stderr
+    where = ("-n", NAMESPACE)
+    installed.kubectl("create", "role", "reader", "--verb=list", "--resource=pods", *where)
+    installed.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=reader", *where)
+
+    def told() -> bool:
+        """A new role takes the API server a moment."""
+        said = from_laptop(reader, node, "explain").stderr
+        return "user reader may not get pods/exec and create pods/exec in the namespace" in said
+
+    wait_for("the sentence about exec", told)
+    gone = run_command(
+        "explain", "--node", "no-such-node", environ={"KUBECONFIG": str(installed.kubeconfig())}
+    )
+    assert gone.stderr == (
+        "slackwater: there is no node no-such-node; `kubectl get nodes` lists them\n"
+    )
 
 
 def test_doctor_in_the_pod_sees_the_node(installed: ControlPlane, node: Node) -> None:
