@@ -34,6 +34,7 @@ EXEMPT: Mapping[str, str] = {
     "bounded_read.read_start": "bytes as they are; every file row goes through it",
     "cli.cluster_options.parse_namespace": "one regular expression over a flag",
     "cli.cluster_options.parse_object_name": "one regular expression over a flag",
+    "cli.ui_sources.read_recording": "decode_recording, whose row is recording",
     "contract.rebalancer_environment.read_variables": "hands texts on as they are",
     "demo.cgroup_tree.read_file": "reads what the demo wrote",
     "demo.measurements.CpuMeter.read": _FILES,
@@ -74,6 +75,7 @@ EXEMPT: Mapping[str, str] = {
     "settings.manager.read_prometheus": "flags, of the same schema as the row rebalancer-settings",
     "simulation.fake_kernel.FakeKernel.read": _SOURCE_OF_OBJECTS,
     "simulation.simulated_node.ScenarioSource.read": _SOURCE_OF_OBJECTS,
+    "ui.cluster_views.read_query": "words of an address: each is a search, or ignored",
 }
 _NAMED = re.compile(r"(?:read|parse|decode)(?:_\w+)?|load|from_files")
 

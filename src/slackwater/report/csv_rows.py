@@ -15,7 +15,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def render_csv(report: ClusterReport) -> str:
     """Numbers that are not known have no row."""
     written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
+    writer = csv.writer(written)  # RFC 4180: a line ends in CRLF, and what holds either is quoted
     writer.writerow(COLUMNS)
     for table, name, day, quantity, value, unit in _rows(report):
         if value is not None:

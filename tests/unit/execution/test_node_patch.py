@@ -114,7 +114,7 @@ def test_one_apply_has_the_report_and_the_condition(desk: Desk) -> None:
 
 def test_what_is_due_is_written_once_without_the_thread() -> None:
     desk = Desk()
-    desk.now = STARTUP_DELAY
+    desk.now = STARTED
     desk.writer.write_due()
     assert desk.applied == [], "nothing is wanted"
     desk.writer.offer(status_patch(quota=1200), None, GRAIN)
