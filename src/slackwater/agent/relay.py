@@ -26,13 +26,15 @@ class AnswerHead(msgspec.Struct, frozen=True):
     length: int
 
 
-class Requests(Protocol):
+class RelayedRequests(Protocol):
     """A stream of lines, such as stdin."""
 
     def readline(self, limit: int, /) -> bytes: ...
 
 
-def relay_requests(socket: str, requests: Requests, write: Callable[[bytes], object]) -> None:
+def relay_requests(
+    socket: str, requests: RelayedRequests, write: Callable[[bytes], object]
+) -> None:
     """Until the requests end. Each answer is one `write`. Its errors pass through."""
     while line := requests.readline(LONGEST_REQUEST):
         answer = _answer(socket, line)

@@ -127,7 +127,7 @@ def _node_agent(node: str, kubeconfig: str, context: str, namespace: str) -> Ite
 
 def import_remote() -> "tuple[Any, type[NodeAgent]]":
     try:
-        from slackwater.remote.agent_pod import NodePlace
+        from slackwater.remote.agent_pod import AgentPlace
         from slackwater.remote.node_agent import NodeAgent
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "websockets":
@@ -136,4 +136,4 @@ def import_remote() -> "tuple[Any, type[NodeAgent]]":
             "--node needs the package websockets: install Slackwater with its extra, as in "
             "pipx install '.[remote]' in Slackwater's source"
         ) from None
-    return NodePlace, NodeAgent
+    return AgentPlace, NodeAgent

@@ -18,7 +18,7 @@ from slackwater.cli.replay import contents
 
 if TYPE_CHECKING:
     from slackwater.kube.access import Access
-    from slackwater.ui.sources import Sources
+    from slackwater.ui.sources import PageSources
 
 _HIGHEST_PORT = 65535
 _PACKAGES = ("starlette", "uvicorn", "jinja2", "markupsafe")
@@ -104,7 +104,7 @@ def ui(port: int, opens: bool, **said: str) -> None:
 
 def _serve(options: PageOptions, port: int, opens: bool) -> None:
     from slackwater.ui.application import build_application
-    from slackwater.ui.page_server import CannotListenError, serve
+    from slackwater.ui.page_server import CannotOpenPageError, serve
 
     with _open_sources(options) as (sources, about):
 
@@ -116,20 +116,20 @@ def _serve(options: PageOptions, port: int, opens: bool) -> None:
 
         try:
             serve(build_application(sources, about), port, ready)
-        except CannotListenError as error:
+        except CannotOpenPageError as error:
             raise Failed(str(error)) from None
 
 
 @contextmanager
-def _open_sources(options: PageOptions) -> "Iterator[tuple[Sources, str]]":
+def _open_sources(options: PageOptions) -> "Iterator[tuple[PageSources, str]]":
     """What the page is about, and its name."""
     from slackwater.cli.ui_sources import (
         AskedAgent,
-        ClusterOptions,
+        ClusterChoices,
         KubeconfigCluster,
         read_recording,
     )
-    from slackwater.ui.sources import NotAvailableError, Sources
+    from slackwater.ui.sources import NotAvailableError, PageSources
 
     recording = None
     if options.recording:
@@ -137,12 +137,12 @@ def _open_sources(options: PageOptions) -> "Iterator[tuple[Sources, str]]":
             recording = read_recording(contents(options.recording), options.recording)
         except NotAvailableError as error:
             raise WrongSettings(str(error)) from None
-    shared = Sources(recording=recording, recording_name=options.recording)
+    shared = PageSources(recording=recording, recording_name=options.recording)
     access = None if _names_agent() else _find_cluster(options)
     if access is not None:
         cluster = KubeconfigCluster(
             access,
-            ClusterOptions(options.namespace, options.prometheus_endpoint, options.rebalance_file),
+            ClusterChoices(options.namespace, options.prometheus_endpoint, options.rebalance_file),
         )
         cluster.start()
         try:

@@ -36,7 +36,7 @@ from slackwater.ui.cluster_memory import ClusterMemory
 from slackwater.ui.sources import (
     AgentReader,
     ClusterSnapshot,
-    NodeForecast,
+    ForecastAndHistory,
     NotAvailableError,
     RotationPlans,
     WorkloadQuery,
@@ -93,7 +93,7 @@ def read_recording(contents: bytes, name: str) -> Recording:
         raise NotAvailableError(f"{name}: {error}") from None
 
 
-class ClusterOptions(msgspec.Struct, frozen=True):
+class ClusterChoices(msgspec.Struct, frozen=True):
     """What the command line says of the cluster."""
 
     namespace: str
@@ -104,7 +104,7 @@ class ClusterOptions(msgspec.Struct, frozen=True):
 class KubeconfigCluster:
     """A cluster, read with the rights of a kubeconfig's user."""
 
-    def __init__(self, access: Access, options: ClusterOptions) -> None:
+    def __init__(self, access: Access, options: ClusterChoices) -> None:
         self._access = access
         self._options = options
         self._client = Client(access, f"slackwater-ui/{__version__}")
@@ -131,13 +131,13 @@ class KubeconfigCluster:
         self._watch.wait_listed(_FIRST_LIST)
         return self._memory.look()
 
-    def forecast(self, node: str) -> NodeForecast:
+    def forecast(self, node: str) -> ForecastAndHistory:
         options, now = self._options, time.time()
         view, spec = available(
             lambda: fetch_node_forecast(self._client, node, options.namespace, now)
         )
         history, problems = fetch_usage_history(spec, options.prometheus_endpoint, now)
-        return NodeForecast(view, history, problems)
+        return ForecastAndHistory(view, history, problems)
 
     def plan(self, query: WorkloadQuery) -> RotationPlans:
         options = self._options

@@ -19,7 +19,7 @@ CONTAINER = "agent"
 _FORBIDDEN, _NOT_FOUND = 403, 404
 
 
-class NodePlace(msgspec.Struct, frozen=True):
+class AgentPlace(msgspec.Struct, frozen=True):
     """A node, and where its agent's pod is; `chosen`: in no other namespace."""
 
     node: str
@@ -27,7 +27,7 @@ class NodePlace(msgspec.Struct, frozen=True):
     chosen: bool
 
 
-class AgentPod(msgspec.Struct, frozen=True):
+class RunningAgentPod(msgspec.Struct, frozen=True):
     """`problem`: why nothing can run in its container; empty if something can. `ready` is the
     pod's own readiness."""
 
@@ -72,7 +72,7 @@ class _Pod(msgspec.Struct, frozen=True):
     status: _PodStatus = _PodStatus()
 
 
-def find_agent_pod(client: Client, place: NodePlace) -> AgentPod:
+def find_agent_pod(client: Client, place: AgentPlace) -> RunningAgentPod:
     """The one in which a command can run. Raises RemoteAgentError and RequestError."""
     found = _list_pods(client, place)
     if not found:
@@ -92,7 +92,7 @@ def find_agent_pod(client: Client, place: NodePlace) -> AgentPod:
     return best
 
 
-def _list_pods(client: Client, place: NodePlace) -> Sequence[AgentPod]:
+def _list_pods(client: Client, place: AgentPlace) -> Sequence[RunningAgentPod]:
     """In the namespace; where there are none, and none was chosen, in all."""
     try:
         found = _list_in(client, place, place.namespace)
@@ -108,7 +108,7 @@ def _list_pods(client: Client, place: NodePlace) -> Sequence[AgentPod]:
     return _list_everywhere(client, place)
 
 
-def _list_everywhere(client: Client, place: NodePlace) -> Sequence[AgentPod]:
+def _list_everywhere(client: Client, place: AgentPlace) -> Sequence[RunningAgentPod]:
     """Nothing where that is not allowed."""
     try:
         return _list_in(client, place, "")
@@ -118,16 +118,18 @@ def _list_everywhere(client: Client, place: NodePlace) -> Sequence[AgentPod]:
         return ()
 
 
-def _list_in(client: Client, place: NodePlace, namespace: str) -> Sequence[AgentPod]:
+def _list_in(client: Client, place: AgentPlace, namespace: str) -> Sequence[RunningAgentPod]:
     selector = ObjectSelector(LABELS, f"spec.nodeName={place.node}")
     return client.list(PODS, _read_pod, namespace=namespace, selector=selector).items
 
 
-def _read_pod(raw: msgspec.Raw) -> AgentPod:
+def _read_pod(raw: msgspec.Raw) -> RunningAgentPod:
     pod = msgspec.json.decode(raw, type=_Pod)
     states = [each for each in pod.status.container_statuses if each.name == CONTAINER]
     ready = bool(states) and states[0].ready and not pod.metadata.deletion_timestamp
-    return AgentPod(pod.metadata.namespace, pod.metadata.name, ready, _problem_of(pod, states))
+    return RunningAgentPod(
+        pod.metadata.namespace, pod.metadata.name, ready, _problem_of(pod, states)
+    )
 
 
 def _problem_of(pod: _Pod, states: Sequence[_Container]) -> str:
@@ -142,7 +144,7 @@ def _problem_of(pod: _Pod, states: Sequence[_Container]) -> str:
     return f"is {told.reason or pod.status.phase or 'not started'}"
 
 
-def _why_none(client: Client, place: NodePlace) -> str:
+def _why_none(client: Client, place: AgentPlace) -> str:
     where = f"in the namespace {place.namespace}"
     if not place.chosen:
         where += " or in any other that you may look into"

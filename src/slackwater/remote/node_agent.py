@@ -9,7 +9,7 @@ from slackwater.agent.relay import AnswerHead
 from slackwater.http.errors import DeadlineExceededError, RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
-from slackwater.remote.agent_pod import CONTAINER, AgentPod, NodePlace, find_agent_pod
+from slackwater.remote.agent_pod import CONTAINER, AgentPlace, RunningAgentPod, find_agent_pod
 from slackwater.remote.errors import RemoteAgentError
 from slackwater.remote.exec_stream import ContainerPlace, ExecStream
 from slackwater.remote.rights import describe_refusal
@@ -27,15 +27,15 @@ class NodeAgent:
     """Guards the running command, which is started by the first question and, after a failure, by
     the next one: the agent's pod may be another by then. One thread uses it at a time."""
 
-    def __init__(self, client: Client, place: NodePlace) -> None:
+    def __init__(self, client: Client, place: AgentPlace) -> None:
         self._client = client
         self._place = place
-        self._pod: AgentPod | None = None
+        self._pod: RunningAgentPod | None = None
         self._stream: ExecStream | None = None
         self._read = bytearray()
 
     @property
-    def pod(self) -> AgentPod | None:
+    def pod(self) -> RunningAgentPod | None:
         """The one that was asked last."""
         return self._pod
 

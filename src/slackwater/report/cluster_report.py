@@ -116,7 +116,7 @@ class SlackwaterDeeds(msgspec.Struct, frozen=True, rename="camel"):
     rotations: float
 
 
-class Savings(msgspec.Struct, frozen=True, rename="camel"):
+class PossibleSavings(msgspec.Struct, frozen=True, rename="camel"):
     """What selling by our default would save: that much CPU need not be bought for batch work.
     `nodes`: of the cluster's mean size. `money` is for 30 days, None without a price."""
 
@@ -139,7 +139,7 @@ class ClusterReport(msgspec.Struct, frozen=True, rename="camel"):
     offer: IdleOffer | None
     workloads: tuple[WorkloadUse, ...]
     slackwater: SlackwaterDeeds | None
-    savings: Savings | None
+    savings: PossibleSavings | None
     notes: tuple[str, ...]
 
     @property

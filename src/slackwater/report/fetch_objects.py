@@ -13,7 +13,7 @@ from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import ANY_VERSION, Client
 from slackwater.model.gap import Gap
 from slackwater.model.units import QuantityError, parse_milli_cpu
-from slackwater.report.pod_owners import OwnedPod, read_owned_pod
+from slackwater.report.pod_owners import PodWithOwner, read_owned_pod
 
 T = TypeVar("T")
 _FORBIDDEN = 403
@@ -47,7 +47,7 @@ class ListedNode(msgspec.Struct, frozen=True):
 
 class ListedObjects(msgspec.Struct, frozen=True):
     nodes: tuple[ListedNode, ...] | Gap
-    pods: tuple[OwnedPod, ...] | Gap
+    pods: tuple[PodWithOwner, ...] | Gap
 
     def names(self) -> Mapping[str, str]:
         """The node's name by what an instance may be called: its name or one of its addresses."""

@@ -23,13 +23,13 @@ from slackwater.report.cluster_report import (
     NodeDay,
     NodeUse,
     PolicyDeeds,
-    Savings,
+    PossibleSavings,
     SlackwaterDeeds,
     WorkloadUse,
 )
 from slackwater.report.fetch_objects import ListedObjects
 from slackwater.report.fetch_series import ClusterSeries, NodeSamples, OwnSamples, PodSamples
-from slackwater.report.pod_owners import OwnedPod, guess_workload, workloads_by_name
+from slackwater.report.pod_owners import PodWithOwner, guess_workload, workloads_by_name
 
 API_VERSION, KIND = "slackwater.io/v1", "ClusterReport"
 #: Of a backtest: some 0.1 s of CPU each.
@@ -201,13 +201,13 @@ def _above(test: SeriesBacktest, peaks: Samples) -> float:
     return float(np.maximum(test.capacity - known, 0.0).mean()) if len(known) else 0.0
 
 
-def _savings(offer: IdleOffer, nodes: Sequence[NodeUse], price: float | None) -> Savings:
+def _savings(offer: IdleOffer, nodes: Sequence[NodeUse], price: float | None) -> PossibleSavings:
     """Of all nodes, as far as those that were tried stand for them."""
     allocatable = math.fsum(each.allocatable for each in nodes)
     share = offer.ours.sold / offer.allocatable if offer.allocatable else 0.0
     cores = share * allocatable
     size = allocatable / len(nodes) if nodes else 0.0
-    return Savings(
+    return PossibleSavings(
         cores,
         24 * cores,
         cores / size if size else 0.0,
@@ -219,7 +219,7 @@ def _savings(offer: IdleOffer, nodes: Sequence[NodeUse], price: float | None) ->
 
 
 def _workloads(
-    samples: Sequence[PodSamples], pods: tuple[OwnedPod, ...] | Gap
+    samples: Sequence[PodSamples], pods: tuple[PodWithOwner, ...] | Gap
 ) -> tuple[WorkloadUse, ...]:
     listed = () if isinstance(pods, Gap) else pods
     owners = {(each.namespace, each.name): each for each in listed}
@@ -250,7 +250,7 @@ def _workload(
     return WorkloadUse(namespace, name, pods, used, max(sums.values()), requested or None)
 
 
-def _requests(pods: Sequence[OwnedPod]) -> dict[tuple[str, str], tuple[int, float]]:
+def _requests(pods: Sequence[PodWithOwner]) -> dict[tuple[str, str], tuple[int, float]]:
     found: dict[tuple[str, str], tuple[int, float]] = {}
     for each in pods:
         if not each.ended:

@@ -57,7 +57,7 @@ class _Pod(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class OwnedPod(msgspec.Struct, frozen=True, gc=False):
+class PodWithOwner(msgspec.Struct, frozen=True, gc=False):
     """`workload` is the owner's kind and name, such as Deployment/web. `requested` in cores."""
 
     namespace: str
@@ -67,13 +67,13 @@ class OwnedPod(msgspec.Struct, frozen=True, gc=False):
     ended: bool
 
 
-def read_owned_pod(raw: msgspec.Raw) -> OwnedPod:
+def read_owned_pod(raw: msgspec.Raw) -> PodWithOwner:
     """Raises msgspec.DecodeError."""
     pod = msgspec.json.decode(raw, type=_Pod)
     meta = pod.metadata
     asked = sum(_cores(each.resources.requests.get("cpu", 0)) for each in pod.spec.containers)
     ended = pod.status.phase in _ENDED
-    return OwnedPod(meta.namespace, meta.name, _workload(meta), asked, ended)
+    return PodWithOwner(meta.namespace, meta.name, _workload(meta), asked, ended)
 
 
 def _workload(meta: _Meta) -> str:
@@ -108,7 +108,7 @@ def guess_workload(pod: str, known: Mapping[str, str]) -> str:
     return f"Pod/{pod}"
 
 
-def workloads_by_name(pods: Iterable[OwnedPod]) -> dict[str, dict[str, str]]:
+def workloads_by_name(pods: Iterable[PodWithOwner]) -> dict[str, dict[str, str]]:
     """By namespace and bare name."""
     found: dict[str, dict[str, str]] = {}
     for pod in pods:

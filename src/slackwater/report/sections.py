@@ -12,7 +12,7 @@ from slackwater.report.cluster_report import (
     ClusterReport,
     IdleOffer,
     NodeUse,
-    Savings,
+    PossibleSavings,
     SlackwaterDeeds,
     WorkloadUse,
 )
@@ -218,7 +218,7 @@ def _deeds(deeds: SlackwaterDeeds) -> ReportSection:
     return ReportSection("What Slackwater did", tuple(sentences), ReportTable(columns, rows))
 
 
-def _savings(found: Savings, offer: IdleOffer) -> ReportSection:
+def _savings(found: PossibleSavings, offer: IdleOffer) -> ReportSection:
     first = (
         f"By the forecast {offer.ours.estimator}, {cores(found.cores)} CPUs could be given to "
         f"batch work on average, {found.core_hours_a_day:.0f} CPU hours a day: as much as "

@@ -15,7 +15,7 @@ from slackwater.record.cpu_map import ContainerCpus, CpuMap, CpuRow
 from slackwater.record.explanation import ContributionRow, Explanation, describe_contribution
 from slackwater.record.overview import Overview, UsageRow
 from slackwater.ui.agent_watch import NodeSample
-from slackwater.ui.charts import Chart, Series, make_chart
+from slackwater.ui.charts import Chart, ChartSeries, make_chart
 
 _TITLES = {policy.name: policy.description for policy in POLICIES}
 #: Pods of one page; a node has 110 mostly.
@@ -54,9 +54,11 @@ def usage_chart(samples: Sequence[NodeSample], allocatable: int | None) -> Chart
     return make_chart(
         "CPU of the node, of best-effort pods, and their quota, over the last minutes",
         (
-            Series("node", "node", tuple((each.at, each.used) for each in samples)),
-            Series("best effort", "batch", tuple((each.at, each.best_effort) for each in samples)),
-            Series("quota of best effort", "quota", tuple((s.at, s.quota) for s in samples)),
+            ChartSeries("node", "node", tuple((each.at, each.used) for each in samples)),
+            ChartSeries(
+                "best effort", "batch", tuple((each.at, each.best_effort) for each in samples)
+            ),
+            ChartSeries("quota of best effort", "quota", tuple((s.at, s.quota) for s in samples)),
         ),
         least_top=float(allocatable or 0),
     )
@@ -64,12 +66,12 @@ def usage_chart(samples: Sequence[NodeSample], allocatable: int | None) -> Chart
 
 def forecast_chart(samples: Sequence[NodeSample], allocatable: int | None) -> Chart | None:
     """What was predicted that others use, and what they used."""
-    predicted = Series("forecast", "forecast", tuple((s.at, s.predicted) for s in samples))
+    predicted = ChartSeries("forecast", "forecast", tuple((s.at, s.predicted) for s in samples))
     if predicted.is_empty():
         return None
     return make_chart(
         "The forecast of what cannot be sold, and the CPU used, over the last minutes",
-        (Series("used", "node", tuple((s.at, s.measured) for s in samples)), predicted),
+        (ChartSeries("used", "node", tuple((s.at, s.measured) for s in samples)), predicted),
         least_top=float(allocatable or 0),
     )
 

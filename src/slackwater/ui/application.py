@@ -20,8 +20,8 @@ from slackwater.ui.page import FOLDER, NavigationItem, Pages, View
 from slackwater.ui.sources import (
     ClusterSource,
     NotAvailableError,
+    PageSources,
     RotationPlans,
-    Sources,
     WorkloadQuery,
 )
 from slackwater.ui.whatif import list_choices, run_whatif
@@ -51,7 +51,7 @@ _RECORDED = NavigationItem("What if", "whatif")
 class Site:
     """Guards what the pages are made of: the sources, and a watch for each agent looked at."""
 
-    def __init__(self, sources: Sources, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, sources: PageSources, clock: Callable[[], float] = time.monotonic) -> None:
         self._sources = sources
         self._clock = clock
         self._watches: dict[str, AgentWatch] = {}
@@ -229,7 +229,7 @@ def _cluster_node(cluster: ClusterSource, name: str) -> dict[str, object]:
     }
 
 
-def build_application(sources: Sources, about: str) -> Starlette:
+def build_application(sources: PageSources, about: str) -> Starlette:
     """`about` is the cluster's or the agent's name, for the head of every page."""
     site = Site(sources)
     pages = Pages(about, _navigation(sources))
@@ -256,7 +256,7 @@ def build_application(sources: Sources, about: str) -> Starlette:
     )
 
 
-def _navigation(sources: Sources) -> tuple[NavigationItem, ...]:
+def _navigation(sources: PageSources) -> tuple[NavigationItem, ...]:
     if sources.cluster is None:
         return _AGENT_PAGES if sources.agent else (_RECORDED,)
     return (*_CLUSTER_PAGES, _RECORDED) if sources.recording else _CLUSTER_PAGES

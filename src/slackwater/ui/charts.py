@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 WIDTH, HEIGHT = 1000, 300
 
 
-class Series(msgspec.Struct, frozen=True):
+class ChartSeries(msgspec.Struct, frozen=True):
     """A line: its name, its class in the style sheet, and (when, how much); None is a gap."""
 
     name: str
@@ -32,7 +32,7 @@ class Chart(msgspec.Struct, frozen=True):
     """`title` is what a reader who cannot see it is told; `top` is the value of the upper edge."""
 
     title: str
-    series: tuple[Series, ...]
+    series: tuple[ChartSeries, ...]
     start: float
     end: float
     top: float
@@ -48,7 +48,7 @@ class Chart(msgspec.Struct, frozen=True):
             'preserveAspectRatio="none">{}{}</svg>'
         ).format(self.title, WIDTH, HEIGHT, grid, lines)
 
-    def _line(self, series: Series) -> Markup:
+    def _line(self, series: ChartSeries) -> Markup:
         drawn = " ".join(self._commands(series.points))
         return Markup('<path class="line {}" d="{}"/>').format(escape(series.style), drawn)
 
@@ -73,7 +73,7 @@ class Chart(msgspec.Struct, frozen=True):
         return round(HEIGHT - min(max(value / self.top, 0.0), 1.0) * HEIGHT, 1)
 
 
-def make_chart(title: str, series: Sequence[Series], least_top: float = 0.0) -> Chart | None:
+def make_chart(title: str, series: Sequence[ChartSeries], least_top: float = 0.0) -> Chart | None:
     """Scaled so that everything fits, with the upper edge no lower than `least_top`; None where
     there is nothing to draw."""
     shown = tuple(each for each in series if not each.is_empty())

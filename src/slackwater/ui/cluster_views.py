@@ -9,9 +9,9 @@ from slackwater.model.decision import RuleState
 from slackwater.status.cluster_status import ORDER, NodeState, NodeStatusRow
 from slackwater.status.node_forecast import PredictionShown
 from slackwater.ui.amounts import share
-from slackwater.ui.charts import Chart, Series, make_chart, thin
+from slackwater.ui.charts import Chart, ChartSeries, make_chart, thin
 from slackwater.ui.page import View
-from slackwater.ui.sources import ClusterSnapshot, NodeForecast, RotationPlans, WorkloadQuery
+from slackwater.ui.sources import ClusterSnapshot, ForecastAndHistory, RotationPlans, WorkloadQuery
 
 #: Of a line in a forecast's chart.
 _POINTS = 300
@@ -120,7 +120,7 @@ class ForecastChart(msgspec.Struct, frozen=True):
     told: str
 
 
-def forecast_charts(found: NodeForecast) -> tuple[ForecastChart, ...]:
+def forecast_charts(found: ForecastAndHistory) -> tuple[ForecastChart, ...]:
     return tuple(
         ForecastChart(
             each.resource,
@@ -128,8 +128,10 @@ def forecast_charts(found: NodeForecast) -> tuple[ForecastChart, ...]:
             make_chart(
                 f"{each.resource}: what was used, and the forecast",
                 (
-                    Series("used", "node", thin(found.history.get(each.resource, ()), _POINTS)),
-                    Series("forecast", "forecast", thin(each.samples, _POINTS)),
+                    ChartSeries(
+                        "used", "node", thin(found.history.get(each.resource, ()), _POINTS)
+                    ),
+                    ChartSeries("forecast", "forecast", thin(each.samples, _POINTS)),
                 ),
                 found.view.allocatable.get(each.resource, 0.0),
             ),

@@ -17,19 +17,19 @@ _MOST_CONNECTIONS = 64
 _ENDS_WITHIN = 1
 
 
-class CannotListenError(Exception):
+class CannotOpenPageError(Exception):
     """str() is one sentence."""
 
 
 def listen(port: int) -> socket.socket:
-    """On a port of loopback, a free one for 0. Raises CannotListenError."""
+    """On a port of loopback, a free one for 0. Raises CannotOpenPageError."""
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((LOOPBACK, port))
     except OSError as error:
         made.close()
-        raise CannotListenError(
+        raise CannotOpenPageError(
             f"port {port} of {LOOPBACK} cannot be listened on: {error.strerror}; "
             "name another with --port, or leave it out for a free one"
         ) from None

@@ -48,7 +48,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
     lost: str = ""
 
 
-class NodeForecast(msgspec.Struct, frozen=True):
+class ForecastAndHistory(msgspec.Struct, frozen=True):
     """What is predicted of a node; `history` is by resource: (seconds since 1970, value)."""
 
     view: NodeForecastView
@@ -78,7 +78,7 @@ class ClusterSource(Protocol):
 
     def look(self) -> ClusterSnapshot: ...
 
-    def forecast(self, node: str) -> NodeForecast: ...
+    def forecast(self, node: str) -> ForecastAndHistory: ...
 
     def plan(self, query: WorkloadQuery) -> RotationPlans: ...
 
@@ -86,7 +86,7 @@ class ClusterSource(Protocol):
         """The node's agent; a Gap with one sentence where it cannot be reached."""
 
 
-class Sources(msgspec.Struct, frozen=True):
+class PageSources(msgspec.Struct, frozen=True):
     """What the page is about: a cluster, an agent, or both; and a recording for the what-if.
     `rotation_file` is whether a settings file lists workloads."""
 

@@ -75,13 +75,13 @@ def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
     with served_agent(lambda _: (200, b"here")) as agent:
         written: list[bytes] = []
 
-        class Requests:
+        class RelayedRequests:
             def readline(self, _limit: int, /) -> bytes:
                 if len(lines) == 1:
                     agent.reply = lambda _: (200, b"again")
                 return lines.pop(0) if lines else b""
 
-        relay_requests(agent.address, Requests(), written.append)
+        relay_requests(agent.address, RelayedRequests(), written.append)
     assert [each.rpartition(b"\n")[2] for each in written] == [b"here", b"again"]
 
 

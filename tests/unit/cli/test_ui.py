@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.record.recording import encode_recording
-from slackwater.ui.page_server import CannotListenError, listen
+from slackwater.ui.page_server import CannotOpenPageError, listen
 from tests.unit.cli.served import slackwater
 from tests.unit.record.ticks import run
 
@@ -57,7 +57,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         done = slackwater("ui", "--agent", "/run/none.sock", "--port", str(port))
         assert (done.returncode, done.stdout) == (1, "")
         assert f"port {port} of 127.0.0.1 cannot be listened on" in done.stderr
-        with pytest.raises(CannotListenError):
+        with pytest.raises(CannotOpenPageError):
             listen(port)
 
 

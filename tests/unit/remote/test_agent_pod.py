@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
-from slackwater.remote.agent_pod import AgentPod, NodePlace, find_agent_pod
+from slackwater.remote.agent_pod import AgentPlace, RunningAgentPod, find_agent_pod
 from slackwater.remote.errors import RemoteAgentError
 from tests.unit.kube.byte_server import Request, Wire
 from tests.unit.remote.exec_server import (
@@ -19,18 +19,18 @@ from tests.unit.remote.exec_server import (
     exec_server,
 )
 
-ANYWHERE = NodePlace(NODE, NAMESPACE, chosen=False)
-THERE = NodePlace(NODE, NAMESPACE, chosen=True)
+ANYWHERE = AgentPlace(NODE, NAMESPACE, chosen=False)
+THERE = AgentPlace(NODE, NAMESPACE, chosen=True)
 Change = Callable[[ExecServer], None]
 
 
-def find(change: Change, place: NodePlace = ANYWHERE) -> AgentPod:
+def find(change: Change, place: AgentPlace = ANYWHERE) -> RunningAgentPod:
     with exec_server(lambda _: None) as server:
         change(server)
         return find_agent_pod(server.client(), place)
 
 
-def refusal(change: Change, place: NodePlace = ANYWHERE) -> str:
+def refusal(change: Change, place: AgentPlace = ANYWHERE) -> str:
     with pytest.raises(RemoteAgentError) as caught:
         find(change, place)
     assert "\n" not in str(caught.value)
@@ -50,7 +50,7 @@ def standing(*pods: Object) -> Change:
 
 def test_the_agent_of_the_node() -> None:
     others = agent_pod("other", node="node-b")
-    assert find(standing(others, agent_pod())) == AgentPod(NAMESPACE, POD, ready=True)
+    assert find(standing(others, agent_pod())) == RunningAgentPod(NAMESPACE, POD, ready=True)
 
 
 def test_what_is_asked() -> None:
@@ -67,7 +67,7 @@ def test_what_is_asked() -> None:
 def test_another_namespace_is_found_unless_one_is_chosen() -> None:
     elsewhere = standing(agent_pod(namespace="qos"))
     assert find(elsewhere).namespace == "qos"
-    assert find(elsewhere, NodePlace(NODE, "qos", chosen=True)).namespace == "qos"
+    assert find(elsewhere, AgentPlace(NODE, "qos", chosen=True)).namespace == "qos"
     assert refusal(elsewhere, THERE) == (
         "no agent's pod is on the node node-a in the namespace slackwater-system; is Slackwater "
         "installed there (-n names its namespace), and does the chart's agent.nodeSelector take "
@@ -76,7 +76,7 @@ def test_another_namespace_is_found_unless_one_is_chosen() -> None:
 
 
 def test_an_agent_that_is_not_ready_can_still_say_why() -> None:
-    assert find(standing(agent_pod(ready=False))) == AgentPod(NAMESPACE, POD, ready=False)
+    assert find(standing(agent_pod(ready=False))) == RunningAgentPod(NAMESPACE, POD, ready=False)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_namespace_is_closed_and_another_has_it() -> None:
 
 
 @pytest.mark.parametrize("place", [ANYWHERE, THERE])
-def test_other_refusals_are_the_callers(place: NodePlace) -> None:
+def test_other_refusals_are_the_callers(place: AgentPlace) -> None:
     with exec_server(lambda _: None) as server:
         server.server.answer = lambda _, wire: wire.json({"message": "too much"}, 500)
         with pytest.raises(HttpStatusError, match="500 InternalError: too much"):

@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.agent.endpoint_client import AgentAnswer
 from slackwater.remote import node_agent
-from slackwater.remote.agent_pod import NodePlace
+from slackwater.remote.agent_pod import AgentPlace
 from slackwater.remote.errors import RemoteAgentError
 from slackwater.remote.exec_stream import STDOUT
 from slackwater.remote.node_agent import NodeAgent
@@ -24,7 +24,7 @@ from tests.unit.remote.exec_server import (
     relay_to,
 )
 
-PLACE = NodePlace(NODE, NAMESPACE, chosen=False)
+PLACE = AgentPlace(NODE, NAMESPACE, chosen=False)
 
 
 def why(server: ExecServer, target: str = "/v1/top", patience: float = 30.0) -> str:

@@ -11,7 +11,7 @@ from slackwater.report.cluster_report import ClusterReport, ReportPeriod
 from slackwater.report.fetch_objects import ListedNode, ListedObjects
 from slackwater.report.fetch_series import ClusterSeries, NodeSamples, OwnSamples, PodSamples
 from slackwater.report.make_report import ReportSource, make_report
-from slackwater.report.pod_owners import OwnedPod
+from slackwater.report.pod_owners import PodWithOwner
 
 DAY, STEP = 86_400.0, 900.0
 #: Midnight, UTC.
@@ -56,9 +56,9 @@ def pods() -> tuple[PodSamples, ...]:
     )
 
 
-def owned_pods() -> tuple[OwnedPod, ...]:
+def owned_pods() -> tuple[PodWithOwner, ...]:
     return tuple(
-        OwnedPod(namespace, name, owner, asked, ended=False)
+        PodWithOwner(namespace, name, owner, asked, ended=False)
         for namespace, owner, names, asked, _ in _WORKLOADS
         for name in names
     )

@@ -19,7 +19,7 @@ from slackwater.report.fetch_series import NodeSamples, PodSamples
 from slackwater.report.html import render_html
 from slackwater.report.make_report import ReportSource, make_report
 from slackwater.report.markdown import render_markdown
-from slackwater.report.pod_owners import OwnedPod
+from slackwater.report.pod_owners import PodWithOwner
 from slackwater.report.sections import cores, key_figures, percent, sections
 from tests.unit.report.report_world import (
     END,
@@ -91,7 +91,7 @@ def test_what_pods_use_their_workloads_use(values: list[list[float]], owners: in
     times = [END - 60.0 * place for place in range(4)]
     pods = tuple(PodSamples("shop", f"p{place}", times, each) for place, each in enumerate(values))
     listed = tuple(
-        OwnedPod("shop", f"p{place}", f"Deployment/d{place % owners}", 0.5, ended=False)
+        PodWithOwner("shop", f"p{place}", f"Deployment/d{place % owners}", 0.5, ended=False)
         for place in range(len(values))
     )
     found = msgspec.structs.replace(series(days=1), pods=pods)

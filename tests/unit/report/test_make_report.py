@@ -10,7 +10,7 @@ from slackwater.report.cluster_report import ClusterReport, NodeDay, WorkloadUse
 from slackwater.report.fetch_objects import ListedNode, ListedObjects
 from slackwater.report.fetch_series import ClusterSeries, NodeSamples, PodSamples
 from slackwater.report.make_report import MOST_TRIED, make_report
-from slackwater.report.pod_owners import OwnedPod
+from slackwater.report.pod_owners import PodWithOwner
 from tests.unit.report.report_world import (
     DAY,
     END,
@@ -152,9 +152,9 @@ def pod(namespace: str, name: str, *values: float) -> PodSamples:
 
 def test_pods_of_one_owner_are_one_workload() -> None:
     listed = (
-        OwnedPod("shop", "web-1", "Deployment/web", 1.0, ended=False),
-        OwnedPod("shop", "web-2", "Deployment/web", 0.5, ended=False),
-        OwnedPod("shop", "web-0", "Deployment/web", 9.0, ended=True),
+        PodWithOwner("shop", "web-1", "Deployment/web", 1.0, ended=False),
+        PodWithOwner("shop", "web-2", "Deployment/web", 0.5, ended=False),
+        PodWithOwner("shop", "web-0", "Deployment/web", 9.0, ended=True),
     )
     used = (pod("shop", "web-1", 1.0, 2.0), pod("shop", "web-2", 1.0, math.nan))
     report = made(only(node_samples("a", 1.0, 1), pods=used), ListedObjects((), listed))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from slackwater.report.pod_owners import (
-    OwnedPod,
+    PodWithOwner,
     guess_workload,
     read_owned_pod,
     workloads_by_name,
@@ -43,7 +43,7 @@ def test_a_pods_owner(name: str, owner: tuple[str, str], workload: str) -> None:
 
 def test_a_pod_on_its_own_is_its_own_workload() -> None:
     found = read_owned_pod(pod("alone", a="500m", b="1.5"))
-    assert found == OwnedPod("shop", "alone", "Pod/alone", 2.0, ended=False)
+    assert found == PodWithOwner("shop", "alone", "Pod/alone", 2.0, ended=False)
 
 
 @pytest.mark.parametrize(("phase", "ended"), [("Succeeded", True), ("Failed", True), ("", False)])

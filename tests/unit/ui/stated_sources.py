@@ -12,7 +12,7 @@ from slackwater.status.node_forecast import NodeForecastView
 from slackwater.ui.sources import (
     AgentReader,
     ClusterSnapshot,
-    NodeForecast,
+    ForecastAndHistory,
     NotAvailableError,
     RotationPlans,
     WorkloadQuery,
@@ -68,7 +68,7 @@ class StatedCluster:
 
     def __init__(self, status: ClusterStatus) -> None:
         self.snapshot = ClusterSnapshot(1, status)
-        self.found = NodeForecast(NO_FORECAST)
+        self.found = ForecastAndHistory(NO_FORECAST)
         self.plans = RotationPlans(())
         self.agents: dict[str, AgentReader] = {}
         self.planned: list[WorkloadQuery] = []
@@ -77,7 +77,7 @@ class StatedCluster:
     def look(self) -> ClusterSnapshot:
         return self.snapshot
 
-    def forecast(self, node: str) -> NodeForecast:
+    def forecast(self, node: str) -> ForecastAndHistory:
         assert node
         if self.problem:
             raise NotAvailableError(self.problem)

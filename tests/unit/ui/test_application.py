@@ -25,8 +25,8 @@ from slackwater.ui.agent_watch import AgentWatch
 from slackwater.ui.application import build_application
 from slackwater.ui.sources import (
     ClusterSnapshot,
+    PageSources,
     RotationPlans,
-    Sources,
     WorkloadQuery,
 )
 from tests.unit.ui.asking import Answer, ask
@@ -118,7 +118,7 @@ def cluster() -> StatedCluster:
 
 
 def of_agent(agent: StatedAgent) -> ASGIApp:
-    return build_application(Sources(agent=agent), "agent x")
+    return build_application(PageSources(agent=agent), "agent x")
 
 
 def text_of(answer: Answer) -> str:
@@ -181,7 +181,7 @@ CLUSTER_PAGES: Mapping[str, tuple[str, ...]] = {
 @pytest.mark.parametrize("path", CLUSTER_PAGES)
 def test_pages_of_a_cluster(cluster: StatedCluster, path: str) -> None:
     cluster.plans = RotationPlans((PLAN,))
-    found = ask(build_application(Sources(cluster=cluster), "cluster x"), path)
+    found = ask(build_application(PageSources(cluster=cluster), "cluster x"), path)
     assert found.status == 200
     assert all(part in text_of(found) for part in CLUSTER_PAGES[path]), text_of(found)
     assert EVIL not in found.text
@@ -189,12 +189,12 @@ def test_pages_of_a_cluster(cluster: StatedCluster, path: str) -> None:
 
 @pytest.mark.parametrize("sort", ["state", "name", "used", "quota", "rules", "heard"])
 def test_every_order_has_every_node(cluster: StatedCluster, sort: str) -> None:
-    found = ask(build_application(Sources(cluster=cluster), "c"), f"/?sort={sort}")
+    found = ask(build_application(PageSources(cluster=cluster), "c"), f"/?sort={sort}")
     assert "2 of 2 nodes" in text_of(found)
 
 
 def test_what_is_planned_for(cluster: StatedCluster) -> None:
-    app = build_application(Sources(cluster=cluster), "c")
+    app = build_application(PageSources(cluster=cluster), "c")
     ask(app, "/rotation")
     ask(app, "/rotation?workload=web&namespace=prod")
     assert cluster.planned == [WorkloadQuery("web", "prod")]
@@ -205,7 +205,7 @@ def test_what_is_planned_for(cluster: StatedCluster) -> None:
 
 def test_a_node_of_the_cluster_with_its_agent(cluster: StatedCluster, agent: StatedAgent) -> None:
     cluster.agents["n1"] = agent
-    app = build_application(Sources(cluster=cluster), "c")
+    app = build_application(PageSources(cluster=cluster), "c")
     assert "caps it at 600m" in text_of(ask(app, "/nodes/n1/"))
     assert "prod/db/main" in text_of(ask(app, "/nodes/n1/cpus"))
     agent.away = AWAY
@@ -223,19 +223,19 @@ def test_a_node_of_the_cluster_with_its_agent(cluster: StatedCluster, agent: Sta
     ],
 )
 def test_what_a_cluster_does_not_have(cluster: StatedCluster, path: str, sentence: str) -> None:
-    found = ask(build_application(Sources(cluster=cluster), "c"), path)
+    found = ask(build_application(PageSources(cluster=cluster), "c"), path)
     assert (found.status, sentence in text_of(found)) == (503, True)
 
 
 def test_a_cluster_that_is_lost_keeps_what_was_seen(cluster: StatedCluster) -> None:
     cluster.snapshot = ClusterSnapshot(2, STATUS, "connection refused")
-    found = text_of(ask(build_application(Sources(cluster=cluster), "c"), "/"))
+    found = text_of(ask(build_application(PageSources(cluster=cluster), "c"), "/"))
     assert "connection refused" in found
     assert "500m" in found
 
 
 def test_a_recording_alone_is_a_page() -> None:
-    app = build_application(Sources(recording=short_recording(), recording_name="a.jsonl"), "r")
+    app = build_application(PageSources(recording=short_recording(), recording_name="a.jsonl"), "r")
     assert "Recording: a.jsonl" in text_of(ask(app, "/"))
     assert ask(app, "/rotation").status == 503
 
@@ -256,7 +256,7 @@ def test_what_is_not_there_and_what_we_did_not_think_of(
 def test_an_open_page_gets_the_middle_alone_and_nothing_where_nothing_changed(
     cluster: StatedCluster,
 ) -> None:
-    app = build_application(Sources(cluster=cluster), "c")
+    app = build_application(PageSources(cluster=cluster), "c")
     whole, middle = ask(app, "/"), ask(app, "/", **FRAGMENT)
     assert "<html" in whole.text
     assert "<html" not in middle.text
@@ -272,7 +272,7 @@ def test_an_open_page_gets_the_middle_alone_and_nothing_where_nothing_changed(
 @pytest.mark.parametrize("path", ["/", "/policies", "/nodes/n1/"])
 def test_no_page_names_its_own_address(cluster: StatedCluster, path: str) -> None:
     """Links are relative: a saved page does not have the token."""
-    found = ask(build_application(Sources(cluster=cluster), "c"), path).text
+    found = ask(build_application(PageSources(cluster=cluster), "c"), path).text
     assert 'href="/' not in found
     assert 'src="/' not in found
 

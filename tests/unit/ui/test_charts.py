@@ -9,11 +9,11 @@ from slackwater.ui.amounts import (
     format_resource,
     share,
 )
-from slackwater.ui.charts import HEIGHT, WIDTH, Series, make_chart, thin
+from slackwater.ui.charts import HEIGHT, WIDTH, ChartSeries, make_chart, thin
 
 
-def line(*values: float | None) -> Series:
-    return Series("a", "node", tuple((float(at), value) for at, value in enumerate(values)))
+def line(*values: float | None) -> ChartSeries:
+    return ChartSeries("a", "node", tuple((float(at), value) for at, value in enumerate(values)))
 
 
 def test_a_line_goes_from_edge_to_edge() -> None:
@@ -36,7 +36,7 @@ def test_the_upper_edge_is_the_machine_or_what_is_above_it() -> None:
 
 
 @pytest.mark.parametrize("series", [(), (line(),), (line(None, None),), (line(5),)])
-def test_nothing_to_draw_is_no_chart(series: tuple[Series, ...]) -> None:
+def test_nothing_to_draw_is_no_chart(series: tuple[ChartSeries, ...]) -> None:
     assert make_chart("what", series) is None
 
 
