@@ -89,7 +89,12 @@ _NODE = Preparation(
     (PYTHON, "-m", "tools.cluster", "check", *NODE_PROGRAMS),
     (PYTHON, "-m", "tools.kubernetes", "build", *NODE_PROGRAMS),
 )
-_KUBELET = _tool("kubernetes", "the kubelet", ("check", "kubelet"), ("build", "kubelet"))
+_KUBELET = _tool(
+    "kubernetes",
+    "the kubelet and containerd",
+    ("check", *NODE_PROGRAMS),
+    ("build", *NODE_PROGRAMS),
+)
 
 LINT = Stage(
     "lint",
@@ -184,7 +189,7 @@ KUBELET_SYSTEMD = Stage(
     tests=("tests/kubelet", *_PATIENT),
     kernel="v2-systemd",
     machine=_machine("systemd", "6.1", "3G", "host"),
-    programs=("kubelet",),
+    programs=NODE_PROGRAMS,
     needs=(_KUBELET,),
 )
 KUBELET_CGROUPFS = Stage(
@@ -193,7 +198,7 @@ KUBELET_CGROUPFS = Stage(
     tests=("tests/kubelet", *_PATIENT),
     kernel="v2",
     machine=_machine("cgroupfs", "6.12", "3G", "host"),
-    programs=("kubelet",),
+    programs=NODE_PROGRAMS,
     needs=(_KUBELET,),
 )
 
