@@ -93,7 +93,12 @@ _NODE = Preparation(
     (PYTHON, "-m", "tools.kubernetes", "build", *NODE_PROGRAMS),
 )
 _BROWSER = _tool("browser", "Chromium", ("check",), ("check",))
-_KUBELET = _tool("kubernetes", "the kubelet", ("check", "kubelet"), ("build", "kubelet"))
+_KUBELET = _tool(
+    "kubernetes",
+    "the kubelet and containerd",
+    ("check", *NODE_PROGRAMS),
+    ("build", *NODE_PROGRAMS),
+)
 
 LINT = Stage(
     "lint",
@@ -196,7 +201,7 @@ KUBELET_SYSTEMD = Stage(
     tests=("tests/kubelet", *_PATIENT),
     kernel="v2-systemd",
     machine=_machine("systemd", "6.1", "3G", "host"),
-    programs=("kubelet",),
+    programs=NODE_PROGRAMS,
     needs=(_KUBELET,),
 )
 KUBELET_CGROUPFS = Stage(
@@ -205,7 +210,7 @@ KUBELET_CGROUPFS = Stage(
     tests=("tests/kubelet", *_PATIENT),
     kernel="v2",
     machine=_machine("cgroupfs", "6.12", "3G", "host"),
-    programs=("kubelet",),
+    programs=NODE_PROGRAMS,
     needs=(_KUBELET,),
 )
 

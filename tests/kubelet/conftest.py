@@ -9,10 +9,11 @@ import pytest
 from tests.kernel.launching import import_machinery
 from tests.kubelet.node import Node
 from tests.kubelet.standalone import Standalone
+from tools.cluster import NODE_PROGRAMS
+from tools.kubernetes.programs import variable_of
 
 DRIVERS = {"v2": "cgroupfs", "v2-systemd": "systemd"}
 KERNEL_VARIABLE = "SLACKWATER_TEST_KERNEL"
-KUBELET_VARIABLE = "SLACKWATER_KUBELET"
 
 
 def driver_name() -> str:
@@ -35,12 +36,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def session_node() -> Iterator[Node]:
-    program = os.environ.get(KUBELET_VARIABLE, "")
-    assert os.access(program, os.X_OK), (
-        f"{KUBELET_VARIABLE} is {program!r}, which is no program: "
-        "python -m tools.kubernetes build kubelet"
+    programs = {name: Path(os.environ.get(variable_of(name), "")) for name in NODE_PROGRAMS}
+    lacking = [name for name, path in programs.items() if not path.is_file()]
+    assert not lacking, (
+        f"{', '.join(map(variable_of, lacking))} must each name a program: "
+        f"python -m tools.kubernetes build {' '.join(lacking)}"
     )
-    made = Node(driver_name(), program)
+    made = Node(driver_name(), programs)
     try:
         made.start()
         import_machinery()

@@ -37,14 +37,15 @@ KUBELET_TICK_SECONDS = 60.0
 class Node:
     """Guards a containerd and a kubelet, each with its log."""
 
-    def __init__(self, driver: str, kubelet: str) -> None:
+    def __init__(self, driver: str, programs: Mapping[str, Path]) -> None:
         self.driver = driver
-        self._kubelet_program = kubelet
+        self._programs = programs
         self._log_begin = 0
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         for folder in (node_files.FOLDER, node_files.MANIFESTS):
             folder.mkdir(parents=True)
-        node_files.CONTAINERD_CONFIG.write_text(node_files.containerd_config(driver))
+        config = node_files.containerd_config(driver, programs["containerd-shim-runc-v2"])
+        node_files.CONTAINERD_CONFIG.write_text(config)
         node_files.KUBELET_CONFIG.write_text(node_files.kubelet_config(driver))
 
     @property
@@ -62,7 +63,8 @@ class Node:
 
     def start(self) -> None:
         """Both programs, and every pod of the list running."""
-        self._start("containerd", "containerd", "--config", str(node_files.CONTAINERD_CONFIG))
+        config = str(node_files.CONTAINERD_CONFIG)
+        self._start("containerd", str(self._programs["containerd"]), "--config", config)
         self._import_images()
         for name, pod in node_files.PODS.items():
             self.add_pod(name, pod)
@@ -74,7 +76,7 @@ class Node:
         self._log_begin = log.stat().st_size if log.exists() else 0
         self._start(
             "kubelet",
-            self._kubelet_program,
+            str(self._programs["kubelet"]),
             f"--config={node_files.KUBELET_CONFIG}",
             f"--root-dir={node_files.FOLDER}/kubelet",
             f"--cert-dir={node_files.FOLDER}/certificates",

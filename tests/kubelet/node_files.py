@@ -13,6 +13,7 @@ CONTAINERD_SOCKET = FOLDER / "containerd.sock"
 CONTAINERD_CONFIG = FOLDER / "containerd.toml"
 KUBELET_CONFIG = FOLDER / "kubelet.yaml"
 MANIFESTS = FOLDER / "manifests"
+LOGS = FOLDER / "logs"
 PAUSE_IMAGE = "localhost/pause:1"
 BUSYBOX_IMAGE = "localhost/busybox:1"
 #: The kubelet's usual read-only port; the machine has no network but its own loopback.
@@ -32,22 +33,26 @@ LOOP = f"printf '{_PRINTED}' >/loop && busybox chmod 755 /loop && exec /loop"
 REST = "while :; do sleep 3600; done"
 
 
-def containerd_config(driver: str) -> str:
+def containerd_config(driver: str, shim: Path) -> str:
+    """The shim is named: Debian's older one comes first in the search path. Plugins (NRI) are asked
+    at the usual place, which is containerd's default."""
     systemd = "true" if driver == "systemd" else "false"
     return f"""
-version = 2
+version = 3
 root = "{FOLDER}/containerd/root"
 state = "{FOLDER}/containerd/state"
 [grpc]
 address = "{CONTAINERD_SOCKET}"
 [plugins."io.containerd.internal.v1.opt"]
 path = "{FOLDER}/containerd/opt"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{PAUSE_IMAGE}"
 [plugins."io.containerd.grpc.v1.cri"]
-sandbox_image = "{PAUSE_IMAGE}"
 disable_tcp_service = true
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+runtime_path = "{shim}"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
 SystemdCgroup = {systemd}
 """
 
@@ -73,7 +78,7 @@ def kubelet_config(driver: str) -> str:
         "imageGCHighThresholdPercent": 100,
         "localStorageCapacityIsolation": False,
         "makeIPTablesUtilChains": False,
-        "podLogsDir": f"{FOLDER}/logs",
+        "podLogsDir": str(LOGS),
         "resolvConf": "",
     }
     return json.dumps(config, indent=1)
