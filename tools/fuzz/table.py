@@ -71,7 +71,6 @@ EXEMPT: Mapping[str, str] = {
     "rebalancer.sources.kafka_exporter.read_lag": _CLIENT,
     "rebalancer.sources.metrics_api.read_usage": _CLIENT,
     "rebalancer.sources.prometheus_usage.read_usage": _CLIENT,
-    "report.fetch_series.SeriesReader.read": _CLIENT,
     "settings.manager.read_prometheus": "flags, of the same schema as the row rebalancer-settings",
     "simulation.fake_kernel.FakeKernel.read": _SOURCE_OF_OBJECTS,
     "simulation.simulated_node.ScenarioSource.read": _SOURCE_OF_OBJECTS,

@@ -109,6 +109,11 @@ def breaks(message: str) -> Run:
     return lambda session: session.end(told)
 
 
+def hangs_up(session: ExecSession) -> None:
+    """Only where everything was read is a connection closed in order; else it is reset."""
+    session.readline(100)
+
+
 def answers(text: bytes) -> Run:
     def run(session: ExecSession) -> None:
         session.readline(100)
@@ -143,7 +148,7 @@ NO_DIAL = "error dialing backend: dial tcp 10.0.0.7:10250: connect: connection r
             ),
         ),
         (
-            lambda _: None,
+            hangs_up,
             "the connection to the agent on the node node-a ended: API server",
         ),
         (answers(b"Welcome!\n"), "node-a answers what this slackwater cannot read"),
