@@ -155,7 +155,7 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
         ("priorityClass.create=true", "additional properties 'priorityClass' not allowed"),
         ("networkPolicy.apiServerPorts=null", ""),
         ("prometheusRule.runbookUrl=wiki", "'/prometheusRule/runbookUrl': 'wiki' does not match"),
-        ("dashboards.labels=grafana", "'/dashboards/labels': got string, want object or null"),
+        ("dashboards.labels=grafana", "'/dashboards/labels': got string, want "),
         ("rebalancer.mode=job", "'/rebalancer/mode': value must be one of 'cronjob', 'deployment'"),
         ("rebalancer.replicas=0", "'/rebalancer/replicas': minimum: got 0, want 1"),
         ("rebalancer.deadlineSeconds=5", "'/rebalancer/deadlineSeconds': minimum: got 5, want 60"),
