@@ -72,7 +72,7 @@ def test_a_cluster_from_its_nodes_to_one_of_them(
 
     page.get_by_role("link", name="n1", exact=True).press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("n1")
-    expect(page.locator("#unreachable")).to_contain_text("its unix socket")
+    expect(page.locator("#unreachable")).to_contain_text("no agent's pod is on the node n1")
     expect(page.get_by_text("There is no prediction of this node")).to_be_visible()
     page.get_by_role("link", name="Policies").first.press("Enter")
     expect(page.locator("#policy-NodeQOS-good")).to_contain_text("1 rule active on nodes")
