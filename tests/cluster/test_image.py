@@ -214,14 +214,21 @@ def uv(command: list[str]) -> None:
     subprocess.run([str(program), *command], check=True, cwd=ROOT, env=environ)
 
 
-def test_the_wheel_holds_code_and_manifests_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_code_manifests_and_the_pages_files(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {
         "slackwater",
         f"slackwater-{__version__}.dist-info",
     }
-    ends = {Path(name).suffix for name in names if name.startswith("slackwater/")}
+    page = ("slackwater/ui/static/", "slackwater/ui/templates/")
+    ends = {
+        Path(name).suffix
+        for name in names
+        if name.startswith("slackwater/") and not name.startswith(page)
+    }
     assert ends == {".py", ".typed", ".yaml"}
+    shown = {Path(name).suffix for name in names if name.startswith(page)}
+    assert shown == {".css", ".html", ".js", ".svg", ".LICENSE"}
     assert "slackwater/manifests/slackwater.yaml" in names
 
 
