@@ -111,7 +111,7 @@ def _count(plane: ControlPlane, node: Node, minutes: float) -> PhaseWrites:
     time.sleep(minutes * 60)
     ended = time.time()
     writes = (
-        line["user"]["username"]
+        line["user"].get("username", "")
         for line in plane.audit()
         if line["verb"] in ("patch", "update")
         and line["objectRef"]["resource"] == "nodes"

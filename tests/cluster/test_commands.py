@@ -180,7 +180,7 @@ def written_by_agent(plane: ControlPlane) -> set[str]:
         line["auditID"]
         for line in plane.audit()
         if line["verb"] == "patch"
-        and line["user"]["username"].endswith(f":{AGENT}")
+        and line["user"].get("username", "").endswith(f":{AGENT}")
         and line["objectRef"]["resource"] == "nodes"
     }
 

@@ -47,7 +47,8 @@ class AmplifiedNode:
         return [
             received_at(line)
             for line in self.plane.audit()
-            if line["user"]["username"] == f"system:node:{self.name}"
+            # An API server that has just begun refuses some whom it cannot name yet.
+            if line["user"].get("username") == f"system:node:{self.name}"
             and line["objectRef"].get("subresource") == "status"
             and line["objectRef"]["resource"] == "nodes"
         ]
