@@ -6,11 +6,12 @@ there is no kubelet, so nothing else changes an object.
 
 import contextlib
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -22,10 +23,11 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
 from slackwater.model.gap import Gap
-from tools.cluster import CONTROL_PLANE_PROGRAMS
+from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import ClusterError, find_programs
 
+_Cost = TypeVar("_Cost")
 NODE = "here"
 _NAMESPACE = "default"
 #: For the controller that makes the namespace's service account.
@@ -38,6 +40,18 @@ def _data(share: dict[str, Any]) -> dict[str, str]:
     kind = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
     text = msgspec.json.encode({**kind, "spec": {"bestEffortShare": share}}).decode()
     return {"settings.yaml": text}
+
+
+def measure_many_nodes(measure: Callable[[Path, dict[str, Path]], _Cost]) -> _Cost | None:
+    """In a folder of its own, with the programs of a control plane and kwok; without a result it
+    has told why."""
+    try:
+        programs = find_programs((*CONTROL_PLANE_PROGRAMS, *MANY_NODES_PROGRAMS), os.environ)
+        with tempfile.TemporaryDirectory(prefix="slackwater-") as folder:
+            return measure(Path(folder), programs)
+    except (ClusterError, CannotMeasureError) as error:
+        print(f"cannot measure: {error}", file=sys.stderr)
+        return None
 
 
 class BenchCluster:

@@ -14,7 +14,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +24,8 @@ import yaml
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from benchmarks._cluster import measure_many_nodes
+from benchmarks._running import CannotMeasureError
 from slackwater.contract.resources import TIME_SERIES_PREDICTIONS
 from slackwater.kube.client import Client
 from slackwater.kube.credentials.discovery import find_access
@@ -32,10 +33,8 @@ from slackwater.manager.prediction_object import PredictionObject, read_predicti
 from slackwater.manager.predictor.tasks import PredictionTask, tasks_of
 from slackwater.model.gap import Gap
 from tests.cluster.managers import ManagerProcess, crew, install_kinds, received_at
-from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.many_nodes import ManyNodes
-from tools.cluster.processes import ClusterError, find_programs
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "tests" / "cluster" / "manifests" / "prediction-template.yaml"
@@ -47,10 +46,6 @@ _LOOK = 5.0
 #: Seconds after the last place in which its writes come: the predictor looks every few seconds, and
 #: the manager writes a bounded number in each round.
 _LATE = 30.0
-
-
-class CannotMeasureError(Exception):
-    """One sentence about what is missing."""
 
 
 class ManagerCost(msgspec.Struct, frozen=True):
@@ -75,12 +70,8 @@ class ObjectWrite(msgspec.Struct, frozen=True):
 
 def main(arguments: Sequence[str]) -> int:
     chosen = _parse(arguments)
-    try:
-        programs = find_programs((*CONTROL_PLANE_PROGRAMS, *MANY_NODES_PROGRAMS), os.environ)
-        with tempfile.TemporaryDirectory(prefix="slackwater-") as folder:
-            cost = _measure(Path(folder), programs, chosen)
-    except (ClusterError, CannotMeasureError) as error:
-        print(f"cannot measure: {error}", file=sys.stderr)
+    cost = measure_many_nodes(lambda folder, programs: _measure(folder, programs, chosen))
+    if cost is None:
         return 1
     _print(cost, chosen)
     return 0

@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,8 @@ import msgspec
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from benchmarks._api_requests import ApiRequest, count_by_verb, open_connections, read_requests
+from benchmarks._cluster import measure_many_nodes
+from benchmarks._running import CannotMeasureError
 from slackwater.contract.resources import NODES
 from slackwater.kube.client import Client
 from slackwater.kube.credentials.discovery import find_access
@@ -38,10 +39,9 @@ from tests.cluster.agent_stage import config_map
 from tests.cluster.managers import ManagerProcess, action, crew, install_kinds, policy
 from tests.cluster.reporters import Reporter, run
 from tests.unit.agent.large_pods import agent_on_files
-from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS
 from tools.cluster.control_plane import API_SERVER, ControlPlane
 from tools.cluster.many_nodes import ManyNodes
-from tools.cluster.processes import ClusterError, find_programs, wait_for
+from tools.cluster.processes import wait_for
 
 #: ADR 36: one for each kind that is watched, and up to two more; the goal of two is missed.
 MOST_CONNECTIONS, MOST_LISTS_FROM_ETCD = 14, 0
@@ -58,10 +58,6 @@ apiVersion: slackwater.io/v1
 kind: AgentSettings
 spec: {bestEffortShare: {enabled: true}}
 """
-
-
-class CannotMeasureError(Exception):
-    """One sentence about what is missing."""
 
 
 class ApiCost(msgspec.Struct, frozen=True):
@@ -81,12 +77,8 @@ class ApiCost(msgspec.Struct, frozen=True):
 
 def main(arguments: Sequence[str]) -> int:
     chosen = _parse(arguments)
-    try:
-        programs = find_programs((*CONTROL_PLANE_PROGRAMS, *MANY_NODES_PROGRAMS), os.environ)
-        with tempfile.TemporaryDirectory(prefix="slackwater-") as folder:
-            cost = _measure(Path(folder), programs, chosen)
-    except (ClusterError, CannotMeasureError) as error:
-        print(f"cannot measure: {error}", file=sys.stderr)
+    cost = measure_many_nodes(lambda folder, programs: _measure(folder, programs, chosen))
+    if cost is None:
         return 1
     for line in rows(cost, chosen.nodes, chosen.agents):
         print(line)

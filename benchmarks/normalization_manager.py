@@ -14,7 +14,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +24,8 @@ import msgspec
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from benchmarks._cluster import measure_many_nodes
+from benchmarks._running import CannotMeasureError
 from slackwater.contract.koordinator.normalization import (
     AMPLIFICATION_ANNOTATION,
     BASIC_INFO_ANNOTATION,
@@ -37,10 +38,8 @@ from slackwater.kube.credentials.discovery import find_access
 from slackwater.model.gap import Gap
 from slackwater.status.api_objects import read_node
 from tests.cluster.managers import ManagerProcess, crew, install_kinds, received_at
-from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.many_nodes import ManyNodes, played_node
-from tools.cluster.processes import ClusterError, find_programs
 
 MOST_SECONDS, MOST_WRITES, MOST_MEMORY = 60.0, 1, 600.0
 FAST, SLOW = "Fast CPU @ 3.00GHz", "Slow CPU @ 2.00GHz"
@@ -50,10 +49,6 @@ _WRITTEN = re.compile(
     r'slackwater_manager_object_writes_total\{kind="Node",result="applied",verb="annotate"\} (\S+)'
 )
 _BATCH, _NODES_AT_ONCE, _LOOK = 250, 500, 1.0
-
-
-class CannotMeasureError(Exception):
-    """One sentence about what is missing."""
 
 
 class ChangeCost(msgspec.Struct, frozen=True):
@@ -73,12 +68,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--objects-only", action="store_true", help="without kwok")
     chosen = parser.parse_args(arguments)
-    try:
-        programs = find_programs((*CONTROL_PLANE_PROGRAMS, *MANY_NODES_PROGRAMS), os.environ)
-        with tempfile.TemporaryDirectory(prefix="slackwater-") as folder:
-            cost = _measure(Path(folder), programs, chosen)
-    except (ClusterError, CannotMeasureError) as error:
-        print(f"cannot measure: {error}", file=sys.stderr)
+    cost = measure_many_nodes(lambda folder, programs: _measure(folder, programs, chosen))
+    if cost is None:
         return 1
     _print(cost, chosen)
     return 0
